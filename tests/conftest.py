@@ -18,7 +18,12 @@ from support.sampling import mark_the_rest_as_full
 # examples each time, so that what fails there is what has changed; the thorough one, and `rungwise
 # fuzz`, look for what nobody has met yet.
 settings.register_profile("thorough", deadline=None)
-settings.register_profile("ordinary", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile(
+    "ordinary",
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+)
 # `.ci/run full` is thorough
 settings.load_profile("thorough" if os.environ.get("THOROUGH") else "ordinary")
 

@@ -99,7 +99,16 @@ def test_a_backend_that_cannot_be_used() -> None:
             "sees pictures",
         ),
         (
-            {"said": [*SAID, {"role": "tool", "tool_call_id": "c", "content": [PICTURE]}]},
+            {
+                "said": [
+                    *SAID,
+                    {
+                        "role": "tool",
+                        "tool_call_id": "c",
+                        "content": [PICTURE],
+                    },
+                ]
+            },
             "images",
             "pictures, which it does not see",
             "sees pictures",
@@ -126,7 +135,10 @@ def test_a_backend_that_cannot_be_used() -> None:
     ],
 )
 def test_what_is_asked_is_held_against_what_a_model_can(
-    asked: dict[str, Any], field: str, lost: str, wants: str
+    asked: dict[str, Any],
+    field: str,
+    lost: str,
+    wants: str,
 ) -> None:
     can, cannot, unknown = (
         checked(local(**{field: known}), **asked) for known in (True, False, None)

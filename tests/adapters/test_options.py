@@ -116,7 +116,10 @@ def test_what_is_given_in_both_places_is_refused() -> None:
     ],
 )
 def test_an_option_of_another_form_is_refused(
-    client: Client, name: str, value: Any, said: str
+    client: Client,
+    name: str,
+    value: Any,
+    said: str,
 ) -> None:
     assert refused(name, value).startswith(said)
     for ask in (

@@ -89,7 +89,12 @@ def play(
             chain_file = chains(served, provider.base_url, policy)
             base_url = stack.enter_context(proxy(chain_file, folder)).base_url.removesuffix("/v1")
         calls = [
-            {"way": way, "fault": name, "models": pair} for (way, name), pair in models.items()
+            {
+                "way": way,
+                "fault": name,
+                "models": pair,
+            }
+            for (way, name), pair in models.items()
         ]
         setting = {
             "provider": provider.base_url,
@@ -114,11 +119,18 @@ def _came(ended: Mapping[str, Any], requests: int) -> Came:
 
 
 def _run(
-    python: Path, folder: Path, program: str, setting: Mapping[str, Any]
+    python: Path,
+    folder: Path,
+    program: str,
+    setting: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     given = folder / "setting.json"
     output = folder / "output.json"
-    whole = {**setting, "program": str(PROGRAMS / f"{program}.py"), "output": str(output)}
+    whole = {
+        **setting,
+        "program": str(PROGRAMS / f"{program}.py"),
+        "output": str(output),
+    }
     given.write_text(json.dumps(whole), encoding="utf-8")
     done = subprocess.run(
         [str(python), "-m", "adoption.inside", str(given)],

@@ -82,7 +82,15 @@ def soak(seconds: float, folder: Path, seed: int = 1) -> Soak:
     with _server(seed) as (faulty, well):
         places = [f"http://127.0.0.1:{port}/v1" for port in (faulty, well)]
         chain = chain_toml(
-            "default", *({"model": "soak", "base_url": place, "key_env": ""} for place in places)
+            "default",
+            *(
+                {
+                    "model": "soak",
+                    "base_url": place,
+                    "key_env": "",
+                }
+                for place in places
+            ),
         )
         with proxy(
             f"{policy_toml(POLICY)}\n{chain}", folder, "--max-connections", str(MOST_CONNECTIONS)
@@ -154,7 +162,12 @@ def _connections(pid: int) -> Iterator[tuple[int, int, str]]:
         yield int(here.rpartition(":")[2], 16), int(there.rpartition(":")[2], 16), state
 
 
-def _sample(pid: int, providers: tuple[int, int], calls: int, seconds: float) -> Sample:
+def _sample(
+    pid: int,
+    providers: tuple[int, int],
+    calls: int,
+    seconds: float,
+) -> Sample:
     memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     folder = Path(f"/proc/{pid}")
     held = len(os.listdir(folder / "fd"))
@@ -171,7 +184,11 @@ def _request(draw: random.Random, api: str, *, streams: bool) -> tuple[str, dict
             "contents": [{"role": "user", "parts": [{"text": QUESTION}]}]
         }
     if api == "responses":
-        return "/v1/responses", {"model": "m", "input": QUESTION, "stream": streams}
+        return "/v1/responses", {
+            "model": "m",
+            "input": QUESTION,
+            "stream": streams,
+        }
     if api == "anthropic":
         return "/v1/messages", {
             "model": "m",
@@ -180,7 +197,12 @@ def _request(draw: random.Random, api: str, *, streams: bool) -> tuple[str, dict
             "stream": streams,
         }
     cap = {"max_tokens": 500} if draw.random() < 0.2 else {}
-    return "/v1/chat/completions", {"model": "m", "messages": [turn], "stream": streams, **cap}
+    return "/v1/chat/completions", {
+        "model": "m",
+        "messages": [turn],
+        "stream": streams,
+        **cap,
+    }
 
 
 async def _call(client: httpx.AsyncClient, draw: random.Random) -> str:

@@ -40,7 +40,12 @@ def test_many_streams_at_once_are_whole_and_leave_nothing_open(count: int, tmp_p
     assert provider.connections == count
 
 
-async def _read(base_url: str, pid: int, count: int, all_began: threading.Barrier) -> list[str]:
+async def _read(
+    base_url: str,
+    pid: int,
+    count: int,
+    all_began: threading.Barrier,
+) -> list[str]:
     """Read as many streams at once."""
     # so that the server runs
     httpx.get(f"{base_url.removesuffix('/v1')}/healthz").raise_for_status()

@@ -55,7 +55,12 @@ def node() -> tuple[str, Path]:
 def _is_new(node: str) -> bool:
     if shutil.which(node) is None:
         return False
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [node, "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     return int(told.removeprefix("v").partition(".")[0]) >= int(NEWEST)
 
 
@@ -69,7 +74,11 @@ def test_a_node_program_gains_the_ladder(node: tuple[str, Path], tmp_path: Path)
         with proxy(toml, tmp_path) as served, ThreadPoolExecutor(4) as threads:
 
             def run(name: str) -> subprocess.CompletedProcess[str]:
-                own = {**os.environ, "PROXY": served.base_url.removesuffix("/v1"), "MODEL": name}
+                own = {
+                    **os.environ,
+                    "PROXY": served.base_url.removesuffix("/v1"),
+                    "MODEL": name,
+                }
                 return subprocess.run(
                     [command, str(program)], capture_output=True, text=True, check=False, env=own
                 )

@@ -77,7 +77,12 @@ def test_a_receiver_keeps_calls_attempts_turns_and_tools(phoenix: tuple[str, Pat
     until(lambda: len(kept()) == 9, seconds=30)
     spans = kept()
     names = Counter(span["name"] for span in spans)
-    assert names == {"attempt": 4, "chat gpt-5": 3, "invoke_agent": 1, "execute_tool look": 1}
+    assert names == {
+        "attempt": 4,
+        "chat gpt-5": 3,
+        "invoke_agent": 1,
+        "execute_tool look": 1,
+    }
     [first] = [span for span in spans if span["attributes"].get("rungwise.attempts") == 2]
     assert first["attributes"]["gen_ai.request.model"] == "gpt-5"
     assert first["attributes"]["rungwise.outcome"] == "done"

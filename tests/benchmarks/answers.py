@@ -21,7 +21,12 @@ def main() -> int:
     behind a peer.
     """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are made")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=CACHE,
+        help="where the environments are made",
+    )
     pythons = {name: python_of(name, parser.parse_args().cache) for name in LIBRARIES}
     right = dict.fromkeys(LIBRARIES, 0)
     print("| fault | " + " | ".join(LIBRARIES) + " |\n| --- |" + " --- |" * len(LIBRARIES))

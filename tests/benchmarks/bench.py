@@ -37,7 +37,13 @@ class Bench:
         """Tell whether there is an environment for it."""
         return contestant.environment in self.pythons
 
-    def url(self, *, chunks: int = 20, kind: str = "plain", milliseconds: int = 0) -> str:
+    def url(
+        self,
+        *,
+        chunks: int = 20,
+        kind: str = "plain",
+        milliseconds: int = 0,
+    ) -> str:
         """Return the address at which such answers are given."""
         return f"{self.server}/{milliseconds}-{chunks}-{kind}/v1"
 

@@ -21,7 +21,14 @@ STYLE = {
     "font.size": 8,
     "font.family": "sans-serif",
 }
-OWN = [{"color": LINE, "linewidth": 2.0, "linestyle": style} for style in ("-", "--", ":", "-.")]
+OWN = [
+    {
+        "color": LINE,
+        "linewidth": 2.0,
+        "linestyle": style,
+    }
+    for style in ("-", "--", ":", "-.")
+]
 OTHERS = [
     {"color": color, "linewidth": 1.2} for color in ("#24292f", "#c9510c", "#8250df", "#9aa4ae")
 ]
@@ -50,7 +57,14 @@ def growths(sections: list[dict[str, Any]], path: Path) -> None:
 def _panel(panel: Any, growth: dict[str, Any]) -> None:
     sizes = growth["sizes"]
     times = [each * 1e3 for each in growth["seconds"]]
-    panel.loglog(sizes, times, marker="o", markersize=3, color=LINE, linewidth=1.5)
+    panel.loglog(
+        sizes,
+        times,
+        marker="o",
+        markersize=3,
+        color=LINE,
+        linewidth=1.5,
+    )
     panel.loglog(
         sizes,
         [times[-1] * size / sizes[-1] for size in sizes],

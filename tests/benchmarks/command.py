@@ -50,8 +50,18 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         default="all",
         help="none: bare httpx alone to compare with",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results into it")
-    parser.add_argument("--charts", type=Path, metavar="DIR", help="draw the growth curves into it")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the results into it",
+    )
+    parser.add_argument(
+        "--charts",
+        type=Path,
+        metavar="DIR",
+        help="draw the growth curves into it",
+    )
     parser.add_argument(
         "--cache",
         type=Path,

@@ -168,7 +168,12 @@ def _workers(count: int) -> bool:
         for workers in (1, 2):
             shared = ["--config", "chains.toml", "--database", postgres.new_database()]
             batch = [sys.executable, "-m", "rungwise", "batch", "prompts.jsonl", *shared]
-            subprocess.run([*batch, "--enqueue"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+            subprocess.run(
+                [*batch, "--enqueue"],
+                check=True,
+                cwd=folder,
+                stderr=subprocess.DEVNULL,
+            )
             worker = [
                 sys.executable,
                 "-m",

@@ -71,8 +71,18 @@ def main() -> int:
     parser.add_argument(
         "--here", action="store_true", help="in the environment that this runs in; without LiteLLM"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into it")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are made")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the figures into it",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=CACHE,
+        help="where the environments are made",
+    )
     options = parser.parse_args()
     python = Path(sys.executable) if options.here else python_of("gateway", options.cache)
     litellm = None if options.here else python_of("litellm-proxy", options.cache)
@@ -109,7 +119,10 @@ def _transport(bench: Bench) -> Iterator[Section]:
 
 
 def _proxies(
-    server: str, python: Path, litellm: Path | None, rounds: int
+    server: str,
+    python: Path,
+    litellm: Path | None,
+    rounds: int,
 ) -> tuple[dict[str, list[dict[str, Any]]], list[Verdict]]:
     """Call through each proxy in turn, round by round, on one connection and on sixteen."""
     upstream = f"{server}/0-20-plain/v1"
@@ -221,7 +234,10 @@ def litellm_proxy(python: Path, folder: Path, upstream: str) -> Iterator[tuple[s
 
 @contextlib.contextmanager
 def _running(
-    command: list[str], url: str, log: Path, own: dict[str, str] | None = None
+    command: list[str],
+    url: str,
+    log: Path,
+    own: dict[str, str] | None = None,
 ) -> Iterator[int]:
     """Run a server on the last processor; it is up once the URL answers."""
     environment = {**variables(), **(own or {})}

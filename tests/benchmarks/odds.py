@@ -33,12 +33,24 @@ EVENTS: Final[tuple[dict[str, Any], ...]] = (
         {"event": "failed_transiently", "reason": name}
         for name in ("overloaded", "server_error", "rate_limit")
     ),
-    {"event": "failed_transiently", "reason": "rate_limit", "asked_wait": 5.0},
+    {
+        "event": "failed_transiently",
+        "reason": "rate_limit",
+        "asked_wait": 5.0,
+    },
     {"event": "failed_transiently", "reason": "timeout"},
     {"event": "failed_permanently", "reason": "auth"},
-    {"event": "rejected_fixably", "reason": "parameter_unsupported", "facts": ("repair_known",)},
+    {
+        "event": "rejected_fixably",
+        "reason": "parameter_unsupported",
+        "facts": ("repair_known",),
+    },
     {"event": "fell_silent", "reason": "silence"},
-    {"event": "interrupted", "reason": "connection", "facts": ("added_text",)},
+    {
+        "event": "interrupted",
+        "reason": "connection",
+        "facts": ("added_text",),
+    },
     {"event": "interrupted", "reason": "connection"},
     {"event": "truncated", "facts": ("added_text",)},
     *(

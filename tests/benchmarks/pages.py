@@ -142,7 +142,13 @@ def _goal(verdict: Mapping[str, Any]) -> str:
     return f"{verdict['sense']} {goal if goal < 100 else round(goal):g} {verdict['unit']}"
 
 
-def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = False) -> str:
+def _peers(
+    section: Mapping[str, Any],
+    key: str,
+    unit: str,
+    *,
+    bare: bool = False,
+) -> str:
     others = [
         each
         for each in section["figures"]

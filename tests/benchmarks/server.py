@@ -45,7 +45,13 @@ def reply(kind: str, chunks: int, goes_on: bool) -> ScriptedReply:
 
 
 @cache
-def response(kind: str, chunks: int, path: str, streams: bool, goes_on: bool) -> tuple[bytes, ...]:
+def response(
+    kind: str,
+    chunks: int,
+    path: str,
+    streams: bool,
+    goes_on: bool,
+) -> tuple[bytes, ...]:
     """Return a response, head and all, in the protocol of its path, in the pieces in which it is
     written.
     """

@@ -115,7 +115,13 @@ def show(sample: Mapping[str, Any]) -> None:
     )
 
 
-def soak(calls: int, every: int, seed: int, *, shows_types: bool) -> dict[str, Any]:
+def soak(
+    calls: int,
+    every: int,
+    seed: int,
+    *,
+    shows_types: bool,
+) -> dict[str, Any]:
     """Make the calls, and return what was seen."""
     watch = Watch()
     garbage = Garbage()
@@ -169,7 +175,12 @@ def cores() -> int:
 def main() -> int:
     """Run it, print the verdict, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--calls", type=int, default=100_000, help="how many (default 100000)")
+    parser.add_argument(
+        "--calls",
+        type=int,
+        default=100_000,
+        help="how many (default 100000)",
+    )
     parser.add_argument(
         "--every", type=int, help=f"calls between two samples (default: {SAMPLES} samples in all)"
     )

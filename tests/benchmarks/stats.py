@@ -35,7 +35,12 @@ a tenth of them.
 DIFFERENT: Final = 500
 """Calls that are played; each is written many times, with other times and models."""
 
-ANSWER: Final = Reply("In the reeds.", stop_reason="stop", stop_raw="stop", usage=Usage(700, 90))
+ANSWER: Final = Reply(
+    "In the reeds.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=Usage(700, 90),
+)
 FAULTS: Final = (
     Failure("rate_limit", status=429, asked_wait=3.0),
     Failure("overloaded", status=529),

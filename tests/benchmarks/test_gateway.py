@@ -20,7 +20,13 @@ def test_every_environment_has_its_requirements() -> None:
 def test_the_command_calls_over_the_transport_and_through_the_proxy(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     asked = [sys.executable, str(COMMAND), "--here", "--quick", "--json", str(file)]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=patience(120), check=False)
+    done = subprocess.run(
+        asked,
+        capture_output=True,
+        text=True,
+        timeout=patience(120),
+        check=False,
+    )
     assert file.exists(), done.stderr
     proxied = json.loads(file.read_text(encoding="utf-8"))["proxies"]
     assert [*proxied] == ["the server itself", "rungwise proxy"]

@@ -11,7 +11,13 @@ COMMAND = Path(__file__).with_name("health.py")
 
 def test_the_command_measures_every_client() -> None:
     asked = [sys.executable, str(COMMAND), "--rounds", "2"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=patience(60), check=False)
+    done = subprocess.run(
+        asked,
+        capture_output=True,
+        text=True,
+        timeout=patience(60),
+        check=False,
+    )
     assert done.returncode in (0, 1), done.stderr
     lines = done.stdout.splitlines()[1:]
     assert [line.partition(":")[0] for line in lines][:2] == ["without", "in memory"], done.stderr

@@ -11,7 +11,13 @@ COMMAND = Path(__file__).with_name("stats.py")
 
 def test_the_command_counts_journals() -> None:
     asked = [sys.executable, str(COMMAND), "--journals", "100"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=patience(60), check=False)
+    done = subprocess.run(
+        asked,
+        capture_output=True,
+        text=True,
+        timeout=patience(60),
+        check=False,
+    )
     assert done.returncode in (0, 1), done.stderr
     assert [line.partition(":")[0] for line in done.stdout.splitlines()[1:3]] == [
         "10 journals",

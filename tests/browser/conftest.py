@@ -34,7 +34,14 @@ class Tab:
         self.run = page.evaluate
         self.press = page.keyboard.press
 
-    def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> Tab:
+    def open(
+        self,
+        path: Path,
+        *,
+        width: int = 1200,
+        height: int = 900,
+        dark: bool = False,
+    ) -> Tab:
         """Load a file into a window of some size, by day or by night."""
         self._page.set_viewport_size({"width": width, "height": height})
         self._page.emulate_media(
@@ -46,7 +53,13 @@ class Tab:
         self._page.goto(path.as_uri())
         return self
 
-    def open_url(self, url: str, *, width: int, height: int) -> Page:
+    def open_url(
+        self,
+        url: str,
+        *,
+        width: int,
+        height: int,
+    ) -> Page:
         """Load a page from a server by day, and return it."""
         self._page.set_viewport_size({"width": width, "height": height})
         self._page.emulate_media(color_scheme="light", reduced_motion="no-preference")

@@ -31,7 +31,11 @@ def test_without_a_browser_a_developer_skips_and_ci_fails(
     tmp_path: Path, ci: str, outcome: str
 ) -> None:
     """Playwright looks for its own browser under the folder that the environment names."""
-    own = {"PATH": str(tmp_path), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path), "CI": ci}
+    own = {
+        "PATH": str(tmp_path),
+        "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path),
+        "CI": ci,
+    }
     test = f"{Path(__file__).with_name('test_call_page.py')}::test_a_step_says_what_it_was"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", test]
     done = subprocess.run(

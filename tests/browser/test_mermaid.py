@@ -83,7 +83,11 @@ def drawn(tab: Tab, text: str, theme: str) -> list[dict[str, Any]]:
 )
 @pytest.mark.parametrize("view", VIEWS)
 def test_mermaid_draws_every_picture_with_labels_that_can_be_read(
-    page: Path, open_tab: Callable[..., Tab], view: View, theme: str, some: tuple[str, ...]
+    page: Path,
+    open_tab: Callable[..., Tab],
+    view: View,
+    theme: str,
+    some: tuple[str, ...],
 ) -> None:
     tab = open_tab(page)
     for name, picture in ((name, pictures()[name]) for name in some):

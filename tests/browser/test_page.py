@@ -116,7 +116,13 @@ VECTORS: Sequence[Mapping[str, int]] = (
     {},
     {"nudges": 0, "prefills": 0},
     {"continuations": 0},
-    {"reasks": 2, "continuations": 2, "enlargements": 0, "repairs": 0, "compactions": 0},
+    {
+        "reasks": 2,
+        "continuations": 2,
+        "enlargements": 0,
+        "repairs": 0,
+        "compactions": 0,
+    },
 )
 
 
@@ -359,7 +365,10 @@ def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> 
 @pytest.mark.parametrize("name", ["explain", "turn", "play"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_is_as_wide_as_the_window_and_quiet(
-    show: Show, pages: Mapping[str, Path], name: str, width: int
+    show: Show,
+    pages: Mapping[str, Path],
+    name: str,
+    width: int,
 ) -> None:
     tab = show(name, width=width, height=800)
     plays = ["byId('take').click()", "byId('take').click()"]
@@ -396,7 +405,10 @@ WAYS = [pytest.param(*way, marks=[] if way in OFTEN else pytest.mark.full) for w
 
 @pytest.mark.parametrize(("name", "width", "dark"), WAYS)
 def test_a_page_fits_and_every_text_of_it_can_be_read(
-    show: Show, name: str, width: int, dark: bool
+    show: Show,
+    name: str,
+    width: int,
+    dark: bool,
 ) -> None:
     tab = show(name, width=width, dark=dark)
     if name == "play":

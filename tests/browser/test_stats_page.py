@@ -16,7 +16,10 @@ from support.page_checks import assert_contrast, assert_page_fits
 @pytest.mark.parametrize("model", ["gpt-5", "a-name-without-a-place-to-break-it" * 5])
 @pytest.mark.parametrize("width", [390, 800, 1440])
 def test_it_fits_and_can_be_read(
-    open_tab: Callable[..., Any], tmp_path: Path, width: int, model: str
+    open_tab: Callable[..., Any],
+    tmp_path: Path,
+    width: int,
+    model: str,
 ) -> None:
     path = tmp_path / "stats.html"
     path.write_text(FORMS[".html"](stats_of(model)), encoding="utf-8")

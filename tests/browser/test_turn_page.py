@@ -189,7 +189,10 @@ def test_the_counters_are_shown_after_each_step(open_tab: Open, page: Path) -> N
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1200])
 def test_the_page_within_is_as_wide_as_its_frame(
-    open_tab: Open, page: Path, width: int, dark: bool
+    open_tab: Open,
+    page: Path,
+    width: int,
+    dark: bool,
 ) -> None:
     tab = open_tab(page, width=width, dark=dark)
     tab.click("#details .open")

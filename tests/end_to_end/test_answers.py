@@ -22,7 +22,11 @@ TOOLS = [
         "type": "function",
         "function": {
             "name": "look",
-            "parameters": {"type": "object", "required": ["city"], "properties": {}},
+            "parameters": {
+                "type": "object",
+                "required": ["city"],
+                "properties": {},
+            },
         },
     },
     {

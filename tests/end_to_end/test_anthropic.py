@@ -75,7 +75,12 @@ def converses(mode: str) -> Any:
         return asking(
             mode,
             script,
-            lambda url: rungwise.Bedrock(model, region="eu-north-1", base_url=url, **KEYS),
+            lambda url: rungwise.Bedrock(
+                model,
+                region="eu-north-1",
+                base_url=url,
+                **KEYS,
+            ),
         )
 
     return begin
@@ -106,14 +111,29 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> N
         {
             "role": "assistant",
             "content": [
-                {"type": "thinking", "thinking": "Grey. A heron.", "signature": SIGNATURE},
+                {
+                    "type": "thinking",
+                    "thinking": "Grey. A heron.",
+                    "signature": SIGNATURE,
+                },
                 {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}},
+                {
+                    "type": "tool_use",
+                    "id": "toolu_1",
+                    "name": "look",
+                    "input": {"bird": "heron"},
+                },
             ],
         },
         {
             "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ardea."}],
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_1",
+                    "content": "Ardea.",
+                }
+            ],
         },
     ]
     assert sent["thinking"] == THINK["thinking"]
@@ -178,13 +198,23 @@ def paused(*blocks: Any, stop: str = "pause_turn") -> ScriptedReply:
         "content": [*blocks],
     }
     return ScriptedReply(
-        body=orjson.dumps({**message, "stop_reason": stop, "usage": usage}).decode()
+        body=orjson.dumps(
+            {
+                **message,
+                "stop_reason": stop,
+                "usage": usage,
+            }
+        ).decode()
     )
 
 
 def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    found = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": [],
+    }
     first = [thought, {"type": "text", "text": "I search. "}, SEARCH]
     second = [found, {**SEARCH, "id": "srvtoolu_2"}]
     last = [found, {"type": "text", "text": "In the reeds."}]
@@ -262,7 +292,11 @@ def test_all_tokens_are_counted_in_one_meaning(asks: Any) -> None:
 )
 def test_what_the_model_refuses_is_left_out_once(asks: Any, error: str, changed: str) -> None:
     refused = ScriptedReply(status=400, error={"message": error})
-    given = {"temperature": 0.5, "top_p": 0.5, "output_config": {"effort": "low"}}
+    given = {
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "output_config": {"effort": "low"},
+    }
     with asks(refused, ScriptedReply(text="Reeds."), model=OLD) as (one, stage, _):
         result = one(parameters=given)
         first, second = bodies(stage)
@@ -329,7 +363,12 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(conv
         told = Message("tool", (ToolResult("tooluse_1", "look", "Ardea."),))
         history = [{"role": "user", "content": [{"text": "Where?"}]}, result.message, told]
         assert (
-            one(history, tools=[TOOL_SPEC], parameters=asked, max_tokens=4096).text
+            one(
+                history,
+                tools=[TOOL_SPEC],
+                parameters=asked,
+                max_tokens=4096,
+            ).text
             == "In the reeds."
         )
         sent = stage.requests[1].body
@@ -343,7 +382,13 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(conv
                     }
                 },
                 {"text": "I look."},
-                {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+                {
+                    "toolUse": {
+                        "toolUseId": "tooluse_1",
+                        "name": "look",
+                        "input": {"bird": "heron"},
+                    }
+                },
             ],
         },
         {
@@ -368,7 +413,11 @@ def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(
 
 COMPACTED = {
     "and an answer": (
-        {"input_tokens": 3, "cache_read_input_tokens": 55_096, "output_tokens": 1},
+        {
+            "input_tokens": 3,
+            "cache_read_input_tokens": 55_096,
+            "output_tokens": 1,
+        },
         {
             "input_tokens": 281,
             "cache_read_input_tokens": 0,
@@ -395,12 +444,22 @@ COMPACTED = {
         {
             "input_tokens": 0,
             "output_tokens": 0,
-            "iterations": [{"type": "compaction", "input_tokens": 54_453, "output_tokens": 883}],
+            "iterations": [
+                {
+                    "type": "compaction",
+                    "input_tokens": 54_453,
+                    "output_tokens": 883,
+                }
+            ],
         },
         rungwise.Usage(54_453, 883),
     ),
     "and what was written to the cache": (
-        {"input_tokens": 106_576, "output_tokens": 5, "cache_creation_input_tokens": 3146},
+        {
+            "input_tokens": 106_576,
+            "output_tokens": 5,
+            "cache_creation_input_tokens": 3146,
+        },
         {
             "output_tokens": 74,
             "cache_creation_input_tokens": 445,
@@ -427,7 +486,13 @@ COMPACTED = {
         {"input_tokens": 10, "output_tokens": 1},
         {
             "output_tokens": 7,
-            "iterations": [{"type": "message", "input_tokens": 10, "output_tokens": 7}],
+            "iterations": [
+                {
+                    "type": "message",
+                    "input_tokens": 10,
+                    "output_tokens": 7,
+                }
+            ],
         },
         rungwise.Usage(10, 7),
     ),
@@ -439,17 +504,31 @@ COMPACTED = {
 def test_what_a_compaction_read_is_counted_once(kind: str, is_whole: bool, serve: Any) -> None:
     begun, ended, usage = COMPACTED[kind]
     content = [{"type": "text", "text": "Reeds."}]
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": []}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+    }
     events = [
         {"type": "message_start", "message": {**message, "usage": begun}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": ""},
+        },
         {
             "type": "content_block_delta",
             "index": 0,
             "delta": {"type": "text_delta", "text": "Reeds."},
         },
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": ended},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": ended,
+        },
         {"type": "message_stop"},
     ]
     body = "".join(

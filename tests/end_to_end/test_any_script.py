@@ -220,7 +220,12 @@ class Theatre:
         return respond
 
     def ask(
-        self, mode: str, policy: str, prefill: Any, options: dict[str, Any], events: list[Any]
+        self,
+        mode: str,
+        policy: str,
+        prefill: Any,
+        options: dict[str, Any],
+        events: list[Any],
     ) -> rungwise.Result:
         chain = [
             OpenAIChat(
@@ -234,7 +239,13 @@ class Theatre:
         waits = self.waits = []
 
         told = {**waits_into(waits), **options_of(mode)}
-        client = Client(chain, policy=POLICIES[policy], http=self._http, contents=True, **told)
+        client = Client(
+            chain,
+            policy=POLICIES[policy],
+            http=self._http,
+            contents=True,
+            **told,
+        )
 
         return ask(client, mode, options.pop("messages"), events=events, **options)
 
@@ -302,7 +313,10 @@ def worst_of(policy: str, max_tokens: int | None) -> dict[str, float]:
 
 
 def check_budget(
-    theatre: Theatre, result: rungwise.Result, policy: str, max_tokens: int | None
+    theatre: Theatre,
+    result: rungwise.Result,
+    policy: str,
+    max_tokens: int | None,
 ) -> None:
     # A certificate takes half a second; what the caps can come to is looked at for one policy.
     worst = worst_of(policy, max_tokens if policy == "one of each" else None)
@@ -321,7 +335,12 @@ def check_budget(
         assert 1 <= cap <= left - spent
 
 
-def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: str) -> None:
+def check_honesty(
+    theatre: Theatre,
+    result: rungwise.Result,
+    error: Any,
+    mode: str,
+) -> None:
     steps = [
         step for step in result.journal.steps if step.event not in ("sent", "skipped", "ran_out")
     ]

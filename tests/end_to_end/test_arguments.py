@@ -51,12 +51,20 @@ UNTIMED = rungwise.Budget(seconds=None)
 
 @pytest.mark.parametrize("seconds", [LONGEST_SECONDS, 1e-3])
 def test_the_longest_and_the_shortest_seconds_are_waited_for(
-    serve: Any, backend_of: Any, mode: str, seconds: float
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    seconds: float,
 ) -> None:
     """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an
     error of ours.
     """
-    timeouts = rungwise.Timeouts(connect=seconds, first_token=seconds, stall=seconds, total=seconds)
+    timeouts = rungwise.Timeouts(
+        connect=seconds,
+        first_token=seconds,
+        stall=seconds,
+        total=seconds,
+    )
     policy = rungwise.Policy(timeouts=timeouts, budget=rungwise.Budget(seconds=seconds, attempts=2))
     short = suppress(rungwise.CallError) if seconds == 1e-3 else nullcontext()
     with (
@@ -192,7 +200,11 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
     ],
 )
 def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(
-    serve: Any, backend_of: Any, mode: str, name: str, value: Any
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    name: str,
+    value: Any,
 ) -> None:
     provider = serve(ANSWER)
     asked, given = ([value], {}) if name == "messages" else ([], {name: value})
@@ -292,7 +304,12 @@ def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -
 
 @pytest.mark.parametrize("mode", ["call", "astream"])
 @pytest.mark.parametrize("draw", [None, "x", -5, 1.5, float("nan"), True])
-def test_a_draw_that_is_none_is_named(serve: Any, backend_of: Any, mode: str, draw: Any) -> None:
+def test_a_draw_that_is_none_is_named(
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    draw: Any,
+) -> None:
     with (
         Client(
             backend_of(serve(BUSY)), testing=rungwise.testing.Clocks(jitter=lambda: draw)
@@ -306,7 +323,10 @@ def test_a_draw_that_is_none_is_named(serve: Any, backend_of: Any, mode: str, dr
     ("mode", "name"), [("call", "sleep"), ("acall", "async_sleep"), ("astream", "async_sleep")]
 )
 def test_a_sleep_of_the_other_kind_is_named(
-    serve: Any, backend_of: Any, mode: str, name: str
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    name: str,
 ) -> None:
     sleep = (lambda seconds: awaited()) if name == "sleep" else (lambda seconds: None)
     with (
@@ -401,7 +421,10 @@ REFUSED = (
 @pytest.mark.own_connections
 @pytest.mark.parametrize(("name", "value"), REFUSED)
 def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
-    monkeypatch: pytest.MonkeyPatch, mode: str, name: str, value: str
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    name: str,
+    value: str,
 ) -> None:
     if value.startswith("socks5"):
         monkeypatch.setitem(__import__("sys").modules, "socksio", None)
@@ -422,7 +445,10 @@ def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
 
 @pytest.mark.parametrize("value", ["garbage.invalid", "127.0.0.1:{}", " ", "http://[::1]:{}"])
 def test_a_proxy_that_cannot_be_reached_fails_the_call(
-    monkeypatch: pytest.MonkeyPatch, mode: str, value: str, closed_port: int
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    value: str,
+    closed_port: int,
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", value.format(closed_port))
     policy = rungwise.Policy(limits=rungwise.Limits(retries=0))

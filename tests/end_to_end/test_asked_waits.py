@@ -137,7 +137,10 @@ def client_of(*providers: EmbeddedProvider, **options: Any) -> tuple[Client, Vir
 @pytest.mark.parametrize("ahead", [-4.0, -0.5, 0.0, 0.5, 4.0, 4.9])
 @pytest.mark.parametrize("asked", [1, 20])
 def test_nobody_wakes_early_by_a_clock_that_is_off(
-    serve: Serve, mode: str, ahead: float, asked: int
+    serve: Serve,
+    mode: str,
+    ahead: float,
+    asked: int,
 ) -> None:
     dateless = ScriptedReply(
         status=503, headers={"date": "", "retry-after": formatdate(WALL + asked, usegmt=True)}
@@ -213,7 +216,11 @@ def limits(of: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
 @pytest.mark.parametrize(("asked", "waits"), [(55, [55]), (60, []), (60.5, []), (90, [])])
 def test_no_deadline_cuts_a_wait_short(
-    serve: Serve, mode: str, of: str, asked: float, waits: list[float]
+    serve: Serve,
+    mode: str,
+    of: str,
+    asked: float,
+    waits: list[float],
 ) -> None:
     of_client, of_call = limits(of, 60.0)
     provider = serve(asking(asked), ANSWER)
@@ -230,7 +237,11 @@ def test_no_deadline_cuts_a_wait_short(
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
 @pytest.mark.parametrize(("asked", "waits"), [(8.5, [8.5]), (9, []), (11, [])])
 def test_no_reserve_cuts_a_wait_short(
-    serve: Serve, mode: str, of: str, asked: float, waits: list[float]
+    serve: Serve,
+    mode: str,
+    of: str,
+    asked: float,
+    waits: list[float],
 ) -> None:
     """Of 12 s a quarter is kept for the second backend: what would end later than after 9 s is not
     begun.
@@ -249,7 +260,10 @@ def test_no_reserve_cuts_a_wait_short(
 
 @pytest.mark.parametrize(("seconds", "waits"), [(12.0, [11.0]), (11.0, []), (14.6, [11.0])])
 def test_neither_is_a_wait_of_our_own(
-    serve: Serve, mode: str, seconds: float, waits: list[float]
+    serve: Serve,
+    mode: str,
+    seconds: float,
+    waits: list[float],
 ) -> None:
     """A backoff of 11 s, and then of more: as long as it is, or not at all."""
     policy = Policy(

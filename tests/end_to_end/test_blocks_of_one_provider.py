@@ -42,36 +42,94 @@ KNOWN_TO_ONE: list[tuple[str, list[Any], str]] = [
     ("anthropic", asked({"type": "document", "source": {"type": "file", "file_id": SECRET}}), ""),
     (
         "anthropic",
-        answered({"type": "server_tool_use", "id": "s", "name": SECRET, "input": {}}, SAID),
+        answered(
+            {
+                "type": "server_tool_use",
+                "id": "s",
+                "name": SECRET,
+                "input": {},
+            },
+            SAID,
+        ),
         "",
     ),
     (
         "anthropic",
-        answered({"type": "mcp_tool_use", "id": "m", "name": SECRET, "input": {}}, SAID),
+        answered(
+            {
+                "type": "mcp_tool_use",
+                "id": "m",
+                "name": SECRET,
+                "input": {},
+            },
+            SAID,
+        ),
         "",
     ),
     (
         "anthropic",
-        answered({"type": "mcp_tool_result", "tool_use_id": "m", "content": SECRET}, SAID),
+        answered(
+            {
+                "type": "mcp_tool_result",
+                "tool_use_id": "m",
+                "content": SECRET,
+            },
+            SAID,
+        ),
         "",
     ),
     (
         "anthropic",
-        answered({"type": "web_fetch_tool_result", "tool_use_id": "w", "content": SECRET}, SAID),
+        answered(
+            {
+                "type": "web_fetch_tool_result",
+                "tool_use_id": "w",
+                "content": SECRET,
+            },
+            SAID,
+        ),
         "",
     ),
     ("anthropic", answered({"type": "fallback", "from": {"model": SECRET}}, SAID), ""),
     ("responses", asked({"type": "input_file", "file_id": SECRET}), ""),
     ("responses", asked({"type": "input_image", "file_id": SECRET}), ""),
-    ("responses", [*THEN, {"type": "computer_call", "call_id": "c", "id": SECRET}, *THEN], ""),
     (
         "responses",
-        [*THEN, {"type": "computer_call_output", "call_id": SECRET, "output": {}}, *THEN],
+        [
+            *THEN,
+            {
+                "type": "computer_call",
+                "call_id": "c",
+                "id": SECRET,
+            },
+            *THEN,
+        ],
         "",
     ),
     (
         "responses",
-        [*THEN, {"type": "web_search_call", "id": SECRET, "status": "completed"}, *THEN],
+        [
+            *THEN,
+            {
+                "type": "computer_call_output",
+                "call_id": SECRET,
+                "output": {},
+            },
+            *THEN,
+        ],
+        "",
+    ),
+    (
+        "responses",
+        [
+            *THEN,
+            {
+                "type": "web_search_call",
+                "id": SECRET,
+                "status": "completed",
+            },
+            *THEN,
+        ],
         "",
     ),
     (
@@ -107,7 +165,15 @@ KNOWN_TO_ONE: list[tuple[str, list[Any], str]] = [
             {"role": "user", "content": [{"text": "Where?"}]},
             {
                 "role": "assistant",
-                "content": [{"toolUse": {"name": SECRET, "input": {}, "type": "server_tool_use"}}],
+                "content": [
+                    {
+                        "toolUse": {
+                            "name": SECRET,
+                            "input": {},
+                            "type": "server_tool_use",
+                        }
+                    }
+                ],
             },
             {"role": "user", "content": [{"text": "And then?"}]},
         ],
@@ -156,11 +222,26 @@ WITHIN_RESULTS: list[tuple[str, list[Any]]] = [
         [
             {
                 "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "c", "content": "%"}],
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "c",
+                        "content": "%",
+                    }
+                ],
             }
         ],
     ),
-    ("responses", [{"type": "function_call_output", "call_id": "c", "output": "%"}]),
+    (
+        "responses",
+        [
+            {
+                "type": "function_call_output",
+                "call_id": "c",
+                "output": "%",
+            }
+        ],
+    ),
     ("openai", [{"role": "tool", "tool_call_id": "c", "content": "%"}]),
 ]
 
@@ -211,19 +292,45 @@ SEARCHED = {
     "title": "Herons",
     "content": [{"type": "text", "text": "Reeds."}],
 }
-FOUND = {"searchResult": {"source": URL, "title": "Herons", "content": [{"text": "Reeds."}]}}
-MISTRALS = {"type": "document_url", "document_url": URL, "document_name": "Herons"}
+FOUND = {
+    "searchResult": {
+        "source": URL,
+        "title": "Herons",
+        "content": [{"text": "Reeds."}],
+    }
+}
+MISTRALS = {
+    "type": "document_url",
+    "document_url": URL,
+    "document_name": "Herons",
+}
 RAN = {"executableCode": {"code": "nest()"}}
 TRANSLATED: list[tuple[str, list[Any], tuple[str, ...]]] = [
     (
         "anthropic",
-        answered({"type": "compaction", "content": "Herons nest.", "signature": SECRET}, SAID),
+        answered(
+            {
+                "type": "compaction",
+                "content": "Herons nest.",
+                "signature": SECRET,
+            },
+            SAID,
+        ),
         ("nest.",),
     ),
     ("anthropic", asked(SEARCHED), ("Herons", URL, "Reeds.")),
     (
         "anthropic",
-        [*TOOL, *asked({"type": "tool_result", "tool_use_id": "c", "content": [SEARCHED]})],
+        [
+            *TOOL,
+            *asked(
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "content": [SEARCHED],
+                }
+            ),
+        ],
         ("Reeds.",),
     ),
     ("bedrock", asked(FOUND), ("Herons", URL, "Reeds.")),
@@ -282,7 +389,11 @@ def test_what_others_can_read_of_one_is_translated(api: str, place: int, serve: 
 @pytest.mark.parametrize("order", [("anthropic", "openai"), ("openai", "anthropic")])
 def test_a_documents_url_goes_to_mistral_alone_as_it_is(order: Any, serve: Any) -> None:
     made = told(serve, *order, messages=asked(MISTRALS, {"type": "text", "text": "Where?"}))
-    as_block = {"type": "document", "source": {"type": "url", "url": URL}, "title": "Herons"}
+    as_block = {
+        "type": "document",
+        "source": {"type": "url", "url": URL},
+        "title": "Herons",
+    }
     is_first = {
         api: body["messages"][0]["content"] for api, body in zip(order, made.bodies, strict=True)
     }
@@ -302,7 +413,11 @@ def test_a_reply_keeps_for_its_provider_what_others_get_in_words(
     api: str, streams: bool, serve: Any
 ) -> None:
     """Likewise in neutral parts, which is how a reply goes back."""
-    summary = {"type": "compaction", "content": "Herons nest.", "signature": SECRET}
+    summary = {
+        "type": "compaction",
+        "content": "Herons nest.",
+        "signature": SECRET,
+    }
     body = {
         "type": "message",
         "role": "assistant",

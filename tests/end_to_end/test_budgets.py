@@ -42,7 +42,13 @@ def caps(ended: Any) -> list[int | None]:
 
 def ask_on_own_client(mode: str, backend: Any, policy: Policy) -> None:
     """Ask over an HTTP client of the caller's own, whose timeout is longer than any budget here."""
-    with Caller(mode, backend, http=httpx, http_options={"timeout": 30}, policy=policy) as caller:
+    with Caller(
+        mode,
+        backend,
+        http=httpx,
+        http_options={"timeout": 30},
+        policy=policy,
+    ) as caller:
         caller.ask()
 
 
@@ -146,7 +152,10 @@ def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -
     + [(TRICKLE, mode) for mode in sampled(["stream", "astream"], one_in=2)],
 )
 def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
-    serve: Any, backend_of: Any, mode: str, slow: ScriptedReply
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    slow: ScriptedReply,
 ) -> None:
     provider = serve(slow)
     policy = Policy(budget=Budget(seconds=0.6))

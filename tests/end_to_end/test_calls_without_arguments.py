@@ -14,7 +14,11 @@ from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import protocols
 from support.modes import waits_into
 
-WANTS = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
+WANTS = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "required": ["bird"],
+}
 TOOLS = [
     {"type": "function", "function": {"name": "look", "parameters": schema}}
     for schema in ({"type": "object", "properties": {}}, WANTS)
@@ -36,7 +40,12 @@ def whole(body: dict[str, Any]) -> ScriptedReply:
     return ScriptedReply(body=json.dumps(body), headers={"content-type": "application/json"})
 
 
-USE: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+USE: dict[str, Any] = {
+    "type": "tool_use",
+    "id": "toolu_1",
+    "name": "look",
+    "input": {},
+}
 MESSAGE = {
     "id": "msg_1",
     "type": "message",
@@ -69,16 +78,39 @@ def stop(reason: str) -> dict[str, Any]:
 
 def told(call: dict[str, Any], **candidate: Any) -> dict[str, Any]:
     content = {"role": "model", "parts": [{"functionCall": call}]}
-    return {"candidates": [{"index": 0, "content": content, **candidate}], "modelVersion": "m"}
+    return {
+        "candidates": [
+            {
+                "index": 0,
+                "content": content,
+                **candidate,
+            }
+        ],
+        "modelVersion": "m",
+    }
 
 
 CALL: dict[str, Any] = {"id": "c1", "name": "look"}
 CLEAN = {
     "anthropic stream": stream(START, BEGIN, END, stop("tool_use"), LAST),
     "anthropic stream, an empty piece": stream(START, BEGIN, NO_PIECE, END, stop("tool_use"), LAST),
-    "anthropic": whole({**MESSAGE, "content": [USE], "stop_reason": "tool_use"}),
+    "anthropic": whole(
+        {
+            **MESSAGE,
+            "content": [USE],
+            "stop_reason": "tool_use",
+        }
+    ),
     "gemini stream": stream(
-        told(CALL), told({"id": "c2", "name": "look", "args": {}}, finishReason="STOP")
+        told(CALL),
+        told(
+            {
+                "id": "c2",
+                "name": "look",
+                "args": {},
+            },
+            finishReason="STOP",
+        ),
     ),
     "gemini": whole(told(CALL, finishReason="STOP")),
     "gemini, in an object": whole(told({**CALL, "args": {}}, finishReason="STOP")),
@@ -88,7 +120,13 @@ CUT = {
     "anthropic stream, in the call, an empty piece": stream(START, BEGIN, NO_PIECE),
     "anthropic stream, behind the call": stream(START, BEGIN, END),
     "anthropic stream, at the cap": stream(START, BEGIN, END, stop("max_tokens"), LAST),
-    "anthropic, at the cap": whole({**MESSAGE, "content": [USE], "stop_reason": "max_tokens"}),
+    "anthropic, at the cap": whole(
+        {
+            **MESSAGE,
+            "content": [USE],
+            "stop_reason": "max_tokens",
+        }
+    ),
     "gemini stream, behind the call": stream(told(CALL)),
     "gemini stream, in the call": stream(
         told({**CALL, "willContinue": True}), told({"willContinue": True}, finishReason="STOP")

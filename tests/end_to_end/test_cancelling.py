@@ -93,7 +93,10 @@ def has_text(events: list[Any]) -> bool:
 
 
 def cancelled(
-    client: Client, mode: str, condition: Callable[[list[Any]], Any], provider: Any = None
+    client: Client,
+    mode: str,
+    condition: Callable[[list[Any]], Any],
+    provider: Any = None,
 ) -> tuple[rungwise.Result, list[Any]]:
     """Make a call that is cancelled as soon as a condition holds for its events, and return its
     result and its events.
@@ -116,7 +119,10 @@ def cancelled(
     "reply", [ASKS_TO_WAIT, HANGS], ids=["during a wait", "before the first byte"]
 )
 def test_cancelled_before_there_is_text(
-    serve: Any, backend_of: Any, mode: str, reply: ScriptedReply
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    reply: ScriptedReply,
 ) -> None:
     provider = serve(reply)
     client = Client(backend_of(provider), contents=True)
@@ -129,13 +135,21 @@ def test_cancelled_before_there_is_text(
 
 @pytest.mark.parametrize("library", [None, httpx, httpx2])
 def test_cancelled_in_the_middle_of_a_stream(
-    serve: Any, backend_of: Any, silent: Any, library: Any
+    serve: Any,
+    backend_of: Any,
+    silent: Any,
+    library: Any,
 ) -> None:
     provider = serve(silent)
     # the most that a broken promise may cost here
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))
     with library.Client() if library else nullcontext() as http:
-        client = Client(backend_of(provider), http=http, policy=policy, contents=True)
+        client = Client(
+            backend_of(provider),
+            http=http,
+            policy=policy,
+            contents=True,
+        )
         result, events = cancelled(client, "stream", has_text, provider)
     check(result, FIRST)
     assert follow(events) == FIRST
@@ -145,7 +159,10 @@ def test_cancelled_in_the_middle_of_a_stream(
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_cancelled_in_the_middle_of_a_body(
-    serve: Any, backend_of: Any, silent: Any, mode: str
+    serve: Any,
+    backend_of: Any,
+    silent: Any,
+    mode: str,
 ) -> None:
     provider = serve(silent)
     client = Client(backend_of(provider), contents=True, **options_of(mode))
@@ -163,7 +180,12 @@ def test_cancelled_in_the_middle_of_a_body(
     ids=["with a wait", "without a wait"],
 )
 def test_cancelled_between_attempts(
-    serve: Any, backend_of: Any, mode: str, reply: ScriptedReply, moment: str, text: str
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    reply: ScriptedReply,
+    moment: str,
+    text: str,
 ) -> None:
     provider = serve(reply)
     token = Cancellation()
@@ -242,7 +264,11 @@ def test_what_is_held_back_as_an_echo_or_a_seed_is_no_text_on_cancelling(
 @STREAMED
 @pytest.mark.parametrize("moment", ["during a wait", "before the first byte", "in the middle"])
 def test_interrupted_by_a_signal(
-    serve: Any, backend_of: Any, silent: Any, mode: str, moment: str
+    serve: Any,
+    backend_of: Any,
+    silent: Any,
+    mode: str,
+    moment: str,
 ) -> None:
     reply = {
         "during a wait": ASKS_TO_WAIT,
@@ -366,7 +392,10 @@ async def limited(kind: str, asking: Awaitable[Any]) -> None:
 @pytest.mark.parametrize("kind", ["anyio", "asyncio"])
 @STREAMED
 def test_a_timeout_around_a_call_ends_it_at_once(
-    serve: Any, backend_of: Any, mode: str, kind: str
+    serve: Any,
+    backend_of: Any,
+    mode: str,
+    kind: str,
 ) -> None:
     provider = serve(HANGS)
 
@@ -408,7 +437,11 @@ def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, m
 
 @pytest.mark.parametrize("end", [Reading.leave, Reading.close])
 def test_a_stream_that_is_closed_early_ends_the_call(
-    serve: Any, backend_of: Any, silent: Any, way: str, end: Callable[[Reading], Awaitable[None]]
+    serve: Any,
+    backend_of: Any,
+    silent: Any,
+    way: str,
+    end: Callable[[Reading], Awaitable[None]],
 ) -> None:
     provider = serve(silent)
 

@@ -107,7 +107,14 @@ def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: 
 )
 def test_a_provider_that_ignores_the_cap_is_cut_or_asked_no_more(run: Any, budget: Budget) -> None:
     ended = run(
-        [ScriptedReply(text="word " * 100_000, finish="stop", chunk_size=50, usage={})],
+        [
+            ScriptedReply(
+                text="word " * 100_000,
+                finish="stop",
+                chunk_size=50,
+                usage={},
+            )
+        ],
         backends=[{"prices": Prices(2.0, 1000.0)}],
         policy=Policy(budget=budget),
     )
@@ -190,7 +197,12 @@ def test_the_dearest_input_is_reserved(run: Any) -> None:
 
     prices = Prices(2.0, 10.0, cache_creation=40.0)
     policy = Policy(budget=Budget(money=0.2))
-    ended = run([cached], backends=[{"prices": prices}], messages=LONG, policy=policy)
+    ended = run(
+        [cached],
+        backends=[{"prices": prices}],
+        messages=LONG,
+        policy=policy,
+    )
     ended.was("done")
     assert 0 < ended.result.cost <= 0.2
 
@@ -215,7 +227,11 @@ def test_what_an_error_inside_a_200_reports_is_paid_for(run: Any) -> None:
 
 @pytest.mark.parametrize("run", MODES, indirect=True)
 def test_tool_arguments_without_end_are_cut_as_well(run: Any) -> None:
-    call = {"id": "1", "name": "look_up", "arguments": json.dumps({"q": "herons " * 20_000})}
+    call = {
+        "id": "1",
+        "name": "look_up",
+        "arguments": json.dumps({"q": "herons " * 20_000}),
+    }
     ended = run(
         [ScriptedReply(tool_calls=(call,), usage={})],
         policy=Policy(budget=Budget(output_tokens=300)),
@@ -289,7 +305,11 @@ HONEST = {
                 "reasoning": word,
                 "reasoning_content": word,
                 "reasoning_details": [
-                    {"type": "reasoning.text", "text": word, "format": "some-format-v1"}
+                    {
+                        "type": "reasoning.text",
+                        "text": word,
+                        "format": "some-format-v1",
+                    }
                 ],
                 "thinking_blocks": [{"type": "thinking", "thinking": word}],
             }

@@ -24,7 +24,12 @@ CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
 
 def again(backend: OpenAIChat, name: str) -> OpenAIChat:
     """Return the same backend under another name."""
-    return OpenAIChat(backend.model, base_url=backend.base_url, name=name, api_key=backend.api_key)
+    return OpenAIChat(
+        backend.model,
+        base_url=backend.base_url,
+        name=name,
+        api_key=backend.api_key,
+    )
 
 
 def skipped(ended: Any) -> list[str]:
@@ -148,7 +153,11 @@ def _state(http: Any) -> dict[str, Any]:
 
 @CLIENTS
 def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_nor_changed(
-    serve: Any, backend_of: Any, accepted: Any, mode: str, library: Any
+    serve: Any,
+    backend_of: Any,
+    accepted: Any,
+    mode: str,
+    library: Any,
 ) -> None:
     provider = serve(ANSWER)
     own = {"headers": {"x-mine": "yes"}, "timeout": 30}
@@ -164,7 +173,10 @@ def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_
 
 
 def test_connections_are_used_again_after_errors_and_empty_replies(
-    serve: Any, backend_of: Any, accepted: Any, mode: str
+    serve: Any,
+    backend_of: Any,
+    accepted: Any,
+    mode: str,
 ) -> None:
     provider = serve(
         DOWN,
@@ -183,10 +195,19 @@ def test_connections_are_used_again_after_errors_and_empty_replies(
 
 @CLIENTS
 def test_failures_of_either_library_are_known(
-    serve: Any, backend_of: Any, dead_url: str, mode: str, library: Any
+    serve: Any,
+    backend_of: Any,
+    dead_url: str,
+    mode: str,
+    library: Any,
 ) -> None:
     provider = serve(ANSWER)
-    dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-3c9e1f7a5b2d8046")
+    dead = OpenAIChat(
+        "model",
+        base_url=dead_url,
+        name="dead",
+        api_key="sk-3c9e1f7a5b2d8046",
+    )
     waits: list[float] = []
     chain = [dead, backend_of(provider)]
     with Caller(

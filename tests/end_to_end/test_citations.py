@@ -66,7 +66,12 @@ ANTHROPIC = [
 def messages_stream() -> list[Any]:
     start = {
         "type": "message_start",
-        "message": {"id": "m", "model": "m", "content": [], "usage": {"input_tokens": 1}},
+        "message": {
+            "id": "m",
+            "model": "m",
+            "content": [],
+            "usage": {"input_tokens": 1},
+        },
     }
     text = {
         "type": "content_block_delta",
@@ -81,9 +86,23 @@ def messages_stream() -> list[Any]:
             "index": 0,
             "content_block": {"type": "text", "text": "", "citations": []},
         },
-        *({"type": "content_block_delta", "index": 0, "delta": each} for each in deltas[:2]),
+        *(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": each,
+            }
+            for each in deltas[:2]
+        ),
         text,
-        *({"type": "content_block_delta", "index": 0, "delta": each} for each in deltas[2:]),
+        *(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": each,
+            }
+            for each in deltas[2:]
+        ),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
@@ -97,8 +116,19 @@ def messages_stream() -> list[Any]:
 # the others
 
 BY_OPENAI = [
-    {"type": "url_citation", "url": URL, "title": "Herons", "start_index": 0, "end_index": 13},
-    {"type": "file_citation", "file_id": "file_1", "filename": "birds.pdf", "index": 12},
+    {
+        "type": "url_citation",
+        "url": URL,
+        "title": "Herons",
+        "start_index": 0,
+        "end_index": 13,
+    },
+    {
+        "type": "file_citation",
+        "file_id": "file_1",
+        "filename": "birds.pdf",
+        "index": 12,
+    },
 ]
 RESPONSES = [("", URL, "Herons", ("answer", 0, 13)), ("", "file_1", "birds.pdf", None)]
 ITEM = {
@@ -106,7 +136,13 @@ ITEM = {
     "type": "message",
     "role": "assistant",
     "status": "completed",
-    "content": [{"type": "output_text", "text": SAID, "annotations": BY_OPENAI}],
+    "content": [
+        {
+            "type": "output_text",
+            "text": SAID,
+            "annotations": BY_OPENAI,
+        }
+    ],
 }
 ANNOTATED = [
     {
@@ -125,7 +161,15 @@ GROUNDED = {
             {"segment": {"endIndex": 13, "text": SAID}, "groundingChunkIndices": [0, 1, 7]}
         ],
     },
-    "citationMetadata": {"citationSources": [{"startIndex": 3, "endIndex": 6, "uri": URL}]},
+    "citationMetadata": {
+        "citationSources": [
+            {
+                "startIndex": 3,
+                "endIndex": 6,
+                "uri": URL,
+            }
+        ]
+    },
 }
 GEMINI = [
     ("", URL, "Herons", ("answer bytes", 0, 13)),
@@ -137,7 +181,13 @@ BY_BEDROCK = [
         "title": "Birds",
         "source": "birds.pdf",
         "sourceContent": [{"text": "Herons "}, {"text": "nest."}],
-        "location": {"documentPage": {"documentIndex": 0, "start": 2, "end": 3}},
+        "location": {
+            "documentPage": {
+                "documentIndex": 0,
+                "start": 2,
+                "end": 3,
+            }
+        },
     },
     {"title": "Herons", "location": {"web": {"url": URL, "domain": "birds.test"}}},
 ]
@@ -166,14 +216,28 @@ def chat(name: str) -> Any:
 
 RESPONSE = {"id": "r", "status": "completed", "output": [ITEM]}
 CONTENT = {"role": "model", "parts": [{"text": SAID}]}
-CANDIDATES = {"candidates": [{"content": CONTENT, "finishReason": "STOP", **GROUNDED}]}
+CANDIDATES = {
+    "candidates": [
+        {
+            "content": CONTENT,
+            "finishReason": "STOP",
+            **GROUNDED,
+        }
+    ]
+}
 BLOCKS = [{"citationsContent": {"content": [{"text": SAID}], "citations": BY_BEDROCK}}]
 REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
     ("anthropic", True): (events(messages_stream()), ANTHROPIC),
     ("anthropic", False): (
         whole(
             {
-                "content": [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}],
+                "content": [
+                    {
+                        "type": "text",
+                        "text": SAID,
+                        "citations": BY_ANTHROPIC,
+                    }
+                ],
                 "stop_reason": "end_turn",
             }
         ),
@@ -201,7 +265,13 @@ REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
 SENT_BACK: dict[str, Any] = {
     "anthropic": {
         "role": "assistant",
-        "content": [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}],
+        "content": [
+            {
+                "type": "text",
+                "text": SAID,
+                "citations": BY_ANTHROPIC,
+            }
+        ],
     },
     "responses": ITEM,
     "openai": {"role": "assistant", "content": SAID},
@@ -286,7 +356,11 @@ def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
             "gemini",
             {
                 "candidates": [
-                    {"content": CONTENT, "finishReason": "STOP", "groundingMetadata": many}
+                    {
+                        "content": CONTENT,
+                        "finishReason": "STOP",
+                        "groundingMetadata": many,
+                    }
                 ]
             },
         ),
@@ -304,7 +378,13 @@ def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
         (
             "anthropic",
             {
-                "content": [{"type": "text", "text": SAID, "citations": nonsense * 9_000}],
+                "content": [
+                    {
+                        "type": "text",
+                        "text": SAID,
+                        "citations": nonsense * 9_000,
+                    }
+                ],
                 "stop_reason": "end_turn",
             },
         ),

@@ -18,7 +18,12 @@ from support.protocols import backend
 USER = {"role": "user", "content": "Draw a heron."}
 SENT = {"type": "message", **USER}
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
-THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
+THOUGHT = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [],
+    "encrypted_content": "gAAA",
+}
 ANSWERS: dict[str, dict[str, Any]] = {
     "computer": {
         "id": "cu_1",
@@ -33,7 +38,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "type": "shell_call",
         "call_id": "c1",
         "status": "completed",
-        "action": {"commands": ["ls"], "timeout_ms": 1000, "max_output_length": 100},
+        "action": {
+            "commands": ["ls"],
+            "timeout_ms": 1000,
+            "max_output_length": 100,
+        },
     },
     "local shell": {
         "id": "ls_1",
@@ -73,13 +82,25 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 NOT_FOR_THE_CALLER: dict[str, list[dict[str, Any]]] = {
     "a search of the server": [{**ANSWERS["search"], "execution": "server"}],
-    "a web search": [{"id": "ws_1", "type": "web_search_call", "status": "completed"}],
+    "a web search": [
+        {
+            "id": "ws_1",
+            "type": "web_search_call",
+            "status": "completed",
+        }
+    ],
     "a shell of the server": [
         ANSWERS["shell"],
         {"type": "shell_call_output", "call_id": "c1", "output": []},
     ],
     "half an action": [{**ANSWERS["computer"], "status": "incomplete"}],
-    "no picture": [{**ANSWERS["picture"], "status": "failed", "result": None}],
+    "no picture": [
+        {
+            **ANSWERS["picture"],
+            "status": "failed",
+            "result": None,
+        }
+    ],
 }
 
 
@@ -87,7 +108,11 @@ def replies(*items: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedReply
     """Answer with these items, streamed if that is asked for."""
 
     def reply(request: ReceivedRequest) -> ScriptedReply:
-        about = {"id": "resp_1", "model": "m", "usage": {"input_tokens": 9, "output_tokens": 5}}
+        about = {
+            "id": "resp_1",
+            "model": "m",
+            "usage": {"input_tokens": 9, "output_tokens": 5},
+        }
         whole = {**about, "status": "completed", "output": [*items]}
         if not request.body["stream"]:
             return ScriptedReply(body=json.dumps(whole))
@@ -95,8 +120,20 @@ def replies(*items: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedReply
             {"type": "response.created", "response": {"id": "resp_1", "output": []}}
         ]
         for at, item in enumerate(items):
-            events.append({"type": "response.output_item.added", "output_index": at, "item": item})
-            events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+            events.append(
+                {
+                    "type": "response.output_item.added",
+                    "output_index": at,
+                    "item": item,
+                }
+            )
+            events.append(
+                {
+                    "type": "response.output_item.done",
+                    "output_index": at,
+                    "item": item,
+                }
+            )
         events.append({"type": "response.completed", "response": whole})
         body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
         return ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
@@ -119,7 +156,11 @@ def test_it_is_done_with_the_item_in_the_message(kind: str, mode: str, serve: An
         assert result.usage.output_tokens == 5
         own = [part.block for part in result.message.parts if isinstance(part, OpaquePart)]
         assert own == [item]
-        outcome = {"type": f"{item['type']}_output", "call_id": "c1", "output": "Ardea."}
+        outcome = {
+            "type": f"{item['type']}_output",
+            "call_id": "c1",
+            "output": "Ardea.",
+        }
         if kind == "approval":
             outcome = {
                 "type": "mcp_approval_response",
@@ -164,7 +205,11 @@ def test_what_the_server_has_done_by_itself_is_no_answer(kind: str, mode: str, s
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_pictures_alone_are_an_answer_of_openrouters_too(mode: str, serve: Any) -> None:
     images = [
-        {"type": "image_url", "index": 0, "image_url": {"url": f"data:image/png;base64,{PICTURE}"}}
+        {
+            "type": "image_url",
+            "index": 0,
+            "image_url": {"url": f"data:image/png;base64,{PICTURE}"},
+        }
     ]
     message = {"role": "assistant", "content": "", "images": images}
 

@@ -65,7 +65,13 @@ SECOND = "and they nest in trees."
 def arguments(text: str) -> bytes:
     """Return an event with a piece of a tool call."""
     return event(
-        tool_calls=[{"index": 0, "id": "1", "function": {"name": "look", "arguments": text}}]
+        tool_calls=[
+            {
+                "index": 0,
+                "id": "1",
+                "function": {"name": "look", "arguments": text},
+            }
+        ]
     )
 
 
@@ -267,7 +273,10 @@ def test_the_first_content_may_be_late_by_less_than_its_limit_alone(
 @pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
 @pytest.mark.parametrize("said", [[], [FIRST]], ids=["first token", "stall"])
 def test_what_is_no_content_does_not_put_off_a_clock(
-    way: str, streams: bool, kind: str, said: list[str]
+    way: str,
+    streams: bool,
+    kind: str,
+    said: list[str],
 ) -> None:
     made = make(way, [hangs_after(*map(event, said), noise=NOISE[kind]), goes_on], streams=streams)
     assert (made.came, made.text) == (["fell_silent", "answered"], "".join([*said, SECOND]))
@@ -329,7 +338,13 @@ def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
             peer.send(part)
 
     first = {"streams": why != "the backend"}
-    made = make(way, [play], first=first, streams=False, stream_calls=why != "the call")
+    made = make(
+        way,
+        [play],
+        first=first,
+        streams=False,
+        stream_calls=why != "the call",
+    )
     assert (made.outcome, made.text, made.counts) == ("done", "In the reeds.", [1])
     assert made.seconds > 3 * LATE
     [[body]] = made.bodies
@@ -367,7 +382,11 @@ def test_a_whole_body_in_place_of_a_stream_is_waited_for(way: str, streams: bool
     [(b"500 Broken", "server_error", 2), (b"429 Busy", "rate_limit", 7)],
 )
 def test_an_error_whose_body_does_not_end_is_what_its_status_says(
-    way: str, streams: bool, status: bytes, reason: str, waited: float
+    way: str,
+    streams: bool,
+    status: bytes,
+    reason: str,
+    waited: float,
 ) -> None:
     def endless(peer: Peer) -> None:
         peer.request()
@@ -497,7 +516,13 @@ def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_rema
     policy = Policy(
         timeouts=CLOCKS, budget=Budget(seconds=1.0), waits=AT_ONCE, limits=Limits(retries=3)
     )
-    made = make(way, [silent], policy=policy, sleep=time.sleep, async_sleep=asyncio.sleep)
+    made = make(
+        way,
+        [silent],
+        policy=policy,
+        sleep=time.sleep,
+        async_sleep=asyncio.sleep,
+    )
     # At 0.4 s another first token fits into what is left of the second, at 0.8 s none does.
     assert (made.outcome, made.counts, made.came[:2]) == (
         "over_budget",
@@ -520,7 +545,10 @@ def test_a_clock_of_the_clients_own_moves_no_limit(way: str) -> None:
 )
 @BOTH
 def test_thinking_in_tags_is_no_text_to_go_on_from(
-    way: str, said: str, requests: int, streams: bool
+    way: str,
+    said: str,
+    requests: int,
+    streams: bool,
 ) -> None:
     def play(peer: Peer) -> None:
         begin(peer)
@@ -646,7 +674,14 @@ def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(
         drip(peer, [event(SECOND), event(finish="stop"), END], OFTEN)
         peer.send(b"0\r\n\r\n")
 
-    made = make(way, [play], [goes_on], first=THINKER, streams=streams, policy=BY_DEFAULT)
+    made = make(
+        way,
+        [play],
+        [goes_on],
+        first=THINKER,
+        streams=streams,
+        policy=BY_DEFAULT,
+    )
     assert (made.text, made.result.backend, made.counts) == (FIRST + SECOND, "primary", [1, 0])
 
 
@@ -661,7 +696,14 @@ def test_a_clock_that_somebody_set_holds_for_a_model_that_thinks(
         if clock == "of the policy"
         else (BY_DEFAULT, {**THINKER, "first_token": LIMIT})
     )
-    made = make(way, [hangs_after()], [goes_on], first=first, streams=streams, policy=policy)
+    made = make(
+        way,
+        [hangs_after()],
+        [goes_on],
+        first=first,
+        streams=streams,
+        policy=policy,
+    )
     assert (made.came, made.result.backend, made.counts) == (
         ["fell_silent", "answered"],
         "second",

@@ -358,7 +358,10 @@ def test_what_came_together_with_a_broken_chunk_is_kept(way: str) -> None:
 @pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
 @pytest.mark.parametrize("extra", [b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"])
 def test_bytes_behind_a_reply_that_closes_the_connection_are_none_of_it(
-    way: str, streams: bool, version: bytes, extra: bytes
+    way: str,
+    streams: bool,
+    version: bytes,
+    extra: bytes,
 ) -> None:
     reply = answer("Herons.", b"connection: close\r\n").replace(b"HTTP/1.1", version)
 

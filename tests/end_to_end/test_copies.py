@@ -26,7 +26,11 @@ PICTURE = "data:image/png;base64," + "A" * 1_000_000
 
 
 def messages() -> list[dict[str, Any]]:
-    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    }
     return [
         {"role": "system", "content": "Be brief."},
         {
@@ -42,7 +46,11 @@ def messages() -> list[dict[str, Any]]:
 
 
 def options() -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+    schema = {
+        "type": "object",
+        "properties": {"place": {"type": "string"}},
+        "required": ["place"],
+    }
     return {
         "tools": [{"type": "function", "function": {"name": "look", "parameters": schema}}],
         "parameters": {"metadata": {"tags": ["a", "b"]}, "stop": ["x"]},
@@ -274,7 +282,11 @@ def test_what_is_too_deep_to_be_sent_is_refused(
 
 def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
     asked = [
-        {"role": "assistant", "content": "x\ud800", "tool_calls": nested(DEEPEST - 2)},
+        {
+            "role": "assistant",
+            "content": "x\ud800",
+            "tool_calls": nested(DEEPEST - 2),
+        },
         *messages(),
     ]
     policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))

@@ -23,7 +23,14 @@ NAME = "x-deadline"
 
 def client_of(*providers: Any, **options: Any) -> tuple[Client, VirtualClock]:
     """Return a client that passes deadlines on, at 10 o'clock, and its clock."""
-    return ways.virtual(*providers, **{"policy": UNLIMITED, "deadline_header": NAME, **options})
+    return ways.virtual(
+        *providers,
+        **{
+            "policy": UNLIMITED,
+            "deadline_header": NAME,
+            **options,
+        },
+    )
 
 
 def told(provider: EmbeddedProvider) -> list[str | None]:
@@ -144,7 +151,12 @@ def test_one_that_a_request_came_with_is_read_and_passed_on(
     ],
 )
 def test_the_tightest_wins_and_goes_out(
-    serve: Serve, mode: str, said: str, given: Any, budget: float, tightest: str
+    serve: Serve,
+    mode: str,
+    said: str,
+    given: Any,
+    budget: float,
+    tightest: str,
 ) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider, policy=Policy(budget=Budget(seconds=budget)))

@@ -165,7 +165,11 @@ def soon_ended(way: str, client: Any, *asked: Any, **options: Any) -> Any:
 
 
 def ended_by_a_token(
-    way: str, client: Any, *asked: Any, when: Callable[[], object], pause: float
+    way: str,
+    client: Any,
+    *asked: Any,
+    when: Callable[[], object],
+    pause: float,
 ) -> Any:
     """Make a call, cancel it a moment after something holds, and return how it ended, which it did
     at once.

@@ -19,7 +19,11 @@ from rungwise.testing import ScriptedReply
 
 LLAMA_CPP = {
     "/props": {
-        "default_generation_settings": {"id": 0, "n_ctx": 8_192, "params": {"n_predict": -1}},
+        "default_generation_settings": {
+            "id": 0,
+            "n_ctx": 8_192,
+            "params": {"n_predict": -1},
+        },
         "total_slots": 4,
         "model_path": "m.gguf",
         "modalities": {"vision": False, "audio": False},
@@ -36,18 +40,39 @@ VLLM = {
     "/v1/models": {
         "object": "list",
         "data": [
-            {"id": "other", "owned_by": "vllm", "root": "o", "max_model_len": 1_024},
-            {"id": "m", "owned_by": "vllm", "root": "org/m", "max_model_len": 32_768},
+            {
+                "id": "other",
+                "owned_by": "vllm",
+                "root": "o",
+                "max_model_len": 1_024,
+            },
+            {
+                "id": "m",
+                "owned_by": "vllm",
+                "root": "org/m",
+                "max_model_len": 32_768,
+            },
         ],
     },
 }
 SGLANG = {
     "/v1/models": {
-        "data": [{"id": "m", "owned_by": "sglang", "root": "m", "max_model_len": 16_384}]
+        "data": [
+            {
+                "id": "m",
+                "owned_by": "sglang",
+                "root": "m",
+                "max_model_len": 16_384,
+            }
+        ]
     }
 }
 OLDER_SGLANG = {
-    "/get_model_info": {"model_path": "org/m", "tokenizer_path": "org/m", "is_generation": True}
+    "/get_model_info": {
+        "model_path": "org/m",
+        "tokenizer_path": "org/m",
+        "is_generation": True,
+    }
 }
 LM_STUDIO = {
     "/api/v0/models": {
@@ -68,7 +93,15 @@ LM_STUDIO = {
             },
         ]
     },
-    "/v1/models": {"data": [{"id": "m", "object": "model", "owned_by": "organization_owner"}]},
+    "/v1/models": {
+        "data": [
+            {
+                "id": "m",
+                "object": "model",
+                "owned_by": "organization_owner",
+            }
+        ]
+    },
 }
 OLLAMA = {
     "/api/version": {"version": "0.12.3"},
@@ -104,7 +137,13 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Any]], Pages
 
 def backend(provider: Any, **options: Any) -> OpenAIChat:
     return OpenAIChat(
-        "m", **{"base_url": provider.base_url, "name": "mine", "api_key_required": False, **options}
+        "m",
+        **{
+            "base_url": provider.base_url,
+            "name": "mine",
+            "api_key_required": False,
+            **options,
+        },
     )
 
 
@@ -131,7 +170,13 @@ def discovered(client: Client, way: str) -> dict[str, str]:
     ],
 )
 def test_a_server_says_what_it_is(
-    serve: Any, says: Any, way: str, pages: Any, name: str, prefills: bool, known: Capabilities
+    serve: Any,
+    says: Any,
+    way: str,
+    pages: Any,
+    name: str,
+    prefills: bool,
+    known: Capabilities,
 ) -> None:
     says(pages)
     with Client(backend(serve(REST))) as client:
@@ -273,7 +318,12 @@ def test_only_servers_of_ones_own_are_asked() -> None:
     "root", ["http://localhost:8000/v1", "http://localhost:8000/llama/v1/", "http://localhost:8000"]
 )
 def test_keys_go_to_their_own_origin_alone(root: str) -> None:
-    one = OpenAIChat("m", base_url=root, api_key="sk-1", headers={"x-tenant": "t"})
+    one = OpenAIChat(
+        "m",
+        base_url=root,
+        api_key="sk-1",
+        headers={"x-tenant": "t"},
+    )
     questions = inquiry(one)
     asked = [next(questions)]
     with suppress(StopIteration):

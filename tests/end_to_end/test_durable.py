@@ -101,7 +101,10 @@ def test_another_request_is_no_old_result(serve: Any, backend_of: Any, opened: A
 
 
 def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(SILENT, ANSWER)
     policy = "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01"
@@ -128,11 +131,22 @@ MOMENTS = range(9)
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
-    moment: int, serve: Any, backend_of: Any, opened: Any, database: str
+    moment: int,
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(DOWN, ScriptedReply(text=""), ANSWER)
     policy = "[budget]\nattempts = 8\n" + RESTLESS
-    died = child(server, database, "herons", messages=MESSAGES, die_at=moment, policy=policy)
+    died = child(
+        server,
+        database,
+        "herons",
+        messages=MESSAGES,
+        die_at=moment,
+        policy=policy,
+    )
     said, _ = died.communicate(timeout=60)
     known = len(server.requests)
     with opened(same(server))(policy=Policy.from_toml(policy)) as durable:
@@ -147,7 +161,10 @@ def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved
 
 
 def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(SILENT, SILENT, ANSWER)
     with opened(same(server))(policy=Policy()) as durable:
@@ -163,7 +180,10 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
 
 
 def test_a_living_process_keeps_its_calls(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(ScriptedReply(text="In the reeds.", delay=4.0))
     living = child(server, database, "herons", messages=MESSAGES)
@@ -188,7 +208,10 @@ theirs()
 
 
 def test_what_a_program_of_somebody_else_has_left_is_not_touched(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     assert subprocess.run([sys.executable, "-c", THEIRS, database], timeout=60).returncode == 9
     with opened(same(serve(ANSWER)))() as durable:
@@ -198,7 +221,10 @@ def test_what_a_program_of_somebody_else_has_left_is_not_touched(
 
 
 def test_a_program_that_runs_dbos_keeps_it(
-    serve: Any, backend_of: Any, opened: Any, tmp_path: Path
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    tmp_path: Path,
 ) -> None:
     DBOS(config={"name": "theirs", "system_database_url": f"sqlite:///{tmp_path}/theirs.sqlite"})
     try:
@@ -230,7 +256,10 @@ def test_the_dbos_of_a_program_is_used_where_it_says_so(
 
 
 def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
-    serve: Any, backend_of: Any, opened: Any, monkeypatch: pytest.MonkeyPatch
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = serve(ANSWER)
     open_ = opened(backend_of(server))
@@ -246,7 +275,10 @@ def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
 
 
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(DOWN, SILENT, ANSWER)
     killed = child(server, database, "herons", messages=MESSAGES)
@@ -277,19 +309,34 @@ def test_a_call_is_cancelled_by_its_handle(serve: Any, backend_of: Any, opened: 
 
 
 def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(ANSWER, ANSWER, SILENT, ANSWER)
     within = {"attempts": 4, "seconds": None, "output_tokens": 1000}
     options = {"max_tokens": 300}
     for ids in (["one"], ["two"]):
         assert (
-            child(server, database, *ids, messages=MESSAGES, options=options, within=within).wait(
-                60
-            )
+            child(
+                server,
+                database,
+                *ids,
+                messages=MESSAGES,
+                options=options,
+                within=within,
+            ).wait(60)
             == 0
         )
-    killed = child(server, database, "three", messages=MESSAGES, options=options, within=within)
+    killed = child(
+        server,
+        database,
+        "three",
+        messages=MESSAGES,
+        options=options,
+        within=within,
+    )
     until(lambda: len(server.requests) == 3)
     killed.kill()
     killed.wait()
@@ -305,7 +352,10 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
 
 
 def test_a_deadline_goes_on_while_no_process_holds_the_call(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(SILENT, ANSWER)
     killed = child(
@@ -345,7 +395,10 @@ def test_values_and_verdicts_are_found_by_their_path(
 
 
 def test_the_database_holds_no_key(
-    serve: Any, backend_of: Any, opened: Any, tmp_path: Path
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    tmp_path: Path,
 ) -> None:
     server = serve(ScriptedReply(status=401), ANSWER)
     with opened(
@@ -389,7 +442,12 @@ NONSENSE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_nonsense_is_refused(name: str, serve: Any, backend_of: Any, opened: Any) -> None:
+def test_nonsense_is_refused(
+    name: str,
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+) -> None:
     do, says = NONSENSE[name]
     with (
         opened(backend_of(serve(ANSWER)))() as durable,
@@ -460,7 +518,10 @@ def slowly(request: ReceivedRequest) -> ScriptedReply:
 
 
 def test_a_stream_goes_on_after_a_crash_from_the_text_that_was_written(
-    serve: Any, backend_of: Any, opened: Any, database: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
 ) -> None:
     server = serve(slowly)
     killed = child(server, database, "herons", messages=MESSAGES, is_stream=True)
@@ -539,7 +600,10 @@ def test_who_waits_for_a_call_or_asks_after_the_end_is_told_that_it_is_closed(
 
 @pytest.mark.parametrize("way", ["call", "stream"])
 def test_of_different_requests_under_one_id_at_the_same_moment_one_is_answered(
-    serve: Any, backend_of: Any, opened: Any, way: str
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    way: str,
 ) -> None:
     provider = serve(ANSWER)
     begin = threading.Barrier(6)
@@ -595,7 +659,10 @@ def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
 
 @pytest.mark.parametrize("offset", [-1, "3", 1.5, None])
 def test_an_offset_is_a_number_of_events(
-    serve: Any, backend_of: Any, opened: Any, offset: Any
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    offset: Any,
 ) -> None:
     with opened(backend_of(serve(ANSWER)))() as durable:
         durable.call("herons", MESSAGES)

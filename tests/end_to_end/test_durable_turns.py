@@ -53,7 +53,10 @@ def told(server: Any) -> dict[str, str]:
 
 
 def test_an_id_is_run_once_in_this_process_and_the_next(
-    serve: Any, backend_of: Any, opened: Any, log: Path
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    log: Path,
 ) -> None:
     server = serve(DOWN, answer)
     open_ = opened(backend_of(server))
@@ -87,7 +90,14 @@ def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
 ) -> None:
     server = serve(calling(tool.split()[0]), answer)
     monkeypatch.setenv("DURABLE_DIE_IN", tool)
-    died = child(server, database, "heron", messages=MESSAGES, is_turn=True, policy=SHORT)
+    died = child(
+        server,
+        database,
+        "heron",
+        messages=MESSAGES,
+        is_turn=True,
+        policy=SHORT,
+    )
     assert died.communicate(timeout=60)[0] == ""
     monkeypatch.delenv("DURABLE_DIE_IN")
     with opened(same(server))(policy=Policy.from_toml(SHORT)) as durable:
@@ -102,7 +112,12 @@ def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
 
 @pytest.mark.parametrize("moment", range(12))
 def test_a_process_that_dies_between_any_two_writes_runs_no_tool_twice_and_stays_within_the_bound(
-    moment: int, serve: Any, backend_of: Any, opened: Any, database: str, log: Path
+    moment: int,
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
+    log: Path,
 ) -> None:
     server = serve(DOWN, answer)
     died = child(
@@ -122,7 +137,10 @@ def test_a_process_that_dies_between_any_two_writes_runs_no_tool_twice_and_stays
 
 
 def test_an_approval_may_come_in_another_process(
-    serve: Any, backend_of: Any, opened: Any, log: Path
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    log: Path,
 ) -> None:
     server = serve(calling("ring"), answer)
     open_ = opened(backend_of(server))
@@ -140,10 +158,21 @@ def test_an_approval_may_come_in_another_process(
 
 
 def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
-    serve: Any, backend_of: Any, opened: Any, database: str, log: Path
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
+    log: Path,
 ) -> None:
     server = serve(DOWN, calling("look"), ScriptedReply(hang=True), answer)
-    killed = child(server, database, "heron", messages=MESSAGES, is_turn=True, policy=SHORT)
+    killed = child(
+        server,
+        database,
+        "heron",
+        messages=MESSAGES,
+        is_turn=True,
+        policy=SHORT,
+    )
     until(lambda: len(server.requests) == 3)
     killed.kill()
     killed.wait()
@@ -188,7 +217,11 @@ def test_what_another_process_would_not_find_is_refused(
 
 
 def test_the_command_lists_and_explains_turns(
-    serve: Any, backend_of: Any, opened: Any, database: str, log: Path
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
+    log: Path,
 ) -> None:
     with opened(backend_of(serve(answer)))() as durable:
         durable.turn("heron", MESSAGES, tools=TOOLS)

@@ -18,7 +18,11 @@ ASKED = {
 AFTER_A_TOOL = [
     {"role": "user", "content": "Where do herons nest?"},
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},
-    {"role": "tool", "tool_call_id": "call_1", "content": "Three nests were seen."},
+    {
+        "role": "tool",
+        "tool_call_id": "call_1",
+        "content": "Three nests were seen.",
+    },
 ]
 HINTS = rungwise.Hints(placeholder="(silence)", nudge="Go on from the results.")
 PRIOR = "Herons nest in reeds; I have noted that."
@@ -37,7 +41,13 @@ def after_a_tool(distance: int) -> list[dict[str, Any]]:
 
 def test_empty_then_empty_then_text_asks_the_same_three_times_with_longer_waits(run: Any) -> None:
     ended = run([EMPTY, EMPTY, ANSWER])
-    ended.was("done", "In the reeds, mostly.", counts=[3], waits=[1, 2], path="reask reask done")
+    ended.was(
+        "done",
+        "In the reeds, mostly.",
+        counts=[3],
+        waits=[1, 2],
+        path="reask reask done",
+    )
     assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
 
 
@@ -122,7 +132,10 @@ def test_the_fallback_after_a_nudge_gets_the_plain_question(run: Any) -> None:
 
 @pytest.mark.parametrize(("distance", "rung", "added"), [(5, "nudge", 2), (6, "reask", 0)])
 def test_a_tool_result_is_nudged_up_to_five_messages_back(
-    run: Any, distance: int, rung: str, added: int
+    run: Any,
+    distance: int,
+    rung: str,
+    added: int,
 ) -> None:
     ended = run([EMPTY, ANSWER], messages=after_a_tool(distance))
     assert ended.path == f"{rung} done"

@@ -28,7 +28,13 @@ def error(status: int, message: str, **more: Any) -> ScriptedReply:
 
 def test_two_server_errors_then_text_asks_the_same_three_times(run: Any) -> None:
     ended = run([down(), down(), ANSWER])
-    ended.was("done", "In the reeds, mostly.", counts=[3], waits=[2, 4], path="retry retry done")
+    ended.was(
+        "done",
+        "In the reeds, mostly.",
+        counts=[3],
+        waits=[2, 4],
+        path="retry retry done",
+    )
     assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
     assert [step.status for step in ended.steps] == [None, 500, None, 500, None, None]
 
@@ -59,7 +65,10 @@ def test_server_errors_for_ever_fail_after_four_requests(
     ids=["500", "overloaded", "asks to wait for long", "400", "401", "402", "403"],
 )
 def test_a_failing_backend_is_left_after_so_many_requests(
-    run: Any, failing: ScriptedReply, requests: int, waits: list[float]
+    run: Any,
+    failing: ScriptedReply,
+    requests: int,
+    waits: list[float],
 ) -> None:
     ended = run([failing], [ANSWER])
     ended.was("done", "In the reeds, mostly.", counts=[requests, 1], waits=waits)
@@ -102,7 +111,12 @@ def test_the_services_own_word_on_retrying_wins(run: Any, word: str, requests: i
 
 @pytest.mark.own_connections
 def test_a_backend_that_refuses_connections_is_left_at_once(run: Any, dead_url: str) -> None:
-    dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-dead0f2b7d9e6a1c3")
+    dead = OpenAIChat(
+        "model",
+        base_url=dead_url,
+        name="dead",
+        api_key="sk-dead0f2b7d9e6a1c3",
+    )
     ended = run([ANSWER], chain=lambda live: [dead, *live])
     ended.was("done", "In the reeds, mostly.", waits=[], attempts=2)
     assert [(name, failure.reason) for name, failure in ended.result.failures] == [
@@ -264,7 +278,13 @@ def test_an_overflow_is_compacted_by_the_callers_compactor(run: Any) -> None:
 
 
 def test_an_overflow_is_compacted_from_its_oldest_end(run: Any) -> None:
-    calls = [{"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
+    calls = [
+        {
+            "id": "1",
+            "type": "function",
+            "function": {"name": "look_up", "arguments": "{}"},
+        }
+    ]
     tools = [
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "tool_call_id": "1"},
@@ -329,7 +349,13 @@ SHAPELESS = pytest.mark.parametrize(
 @SHAPELESS
 def test_a_200_of_no_usable_shape_switches_at_once(run: Any, shapeless: ScriptedReply) -> None:
     ended = run([shapeless], [ANSWER])
-    ended.was("done", "In the reeds, mostly.", counts=[1, 1], added=[[], []], waits=[])
+    ended.was(
+        "done",
+        "In the reeds, mostly.",
+        counts=[1, 1],
+        added=[[], []],
+        waits=[],
+    )
     assert ended.steps[1].event == "malformed"
 
 

@@ -32,7 +32,13 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 def backend(provider: Any, model: str = "gemini-3-pro-preview", **options: Any) -> Gemini:
     return Gemini(
-        model, **{"base_url": provider.base_url, "api_key": KEY, "name": "primary", **options}
+        model,
+        **{
+            "base_url": provider.base_url,
+            "api_key": KEY,
+            "name": "primary",
+            **options,
+        },
     )
 
 
@@ -143,10 +149,19 @@ def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> 
         ("Thinking level LOW is not supported for this model.", "thinkingConfig"),
     ],
 )
-def test_a_rejected_parameter_is_left_out(serve: Any, mode: str, message: str, gone: str) -> None:
+def test_a_rejected_parameter_is_left_out(
+    serve: Any,
+    mode: str,
+    message: str,
+    gone: str,
+) -> None:
     provider = serve(ScriptedReply(status=400, error={"message": message}), ANSWER)
     with Caller(mode, backend(provider)) as caller:
-        parameters = {"temperature": 0.2, "top_p": 0.5, "reasoning_effort": "low"}
+        parameters = {
+            "temperature": 0.2,
+            "top_p": 0.5,
+            "reasoning_effort": "low",
+        }
         result = caller.ask([ASKED], parameters=parameters, max_tokens=100)
     assert (result.text, path_of(result)) == (ANSWER.text, "repair done")
     first, second = (request.body["generationConfig"] for request in provider.requests)

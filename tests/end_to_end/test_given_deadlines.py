@@ -122,7 +122,12 @@ def test_a_coroutine_that_is_awaited_later_has_no_more_time(serve: Serve) -> Non
     [(3.0, 30.0, 30.0), (30.0, 3.0, 30.0), (30.0, 30.0, 3.0)],
     ids=["own", "shared", "it"],
 )
-def test_the_tightest_counts(serve: Serve, own: float, shared: float, deadline: float) -> None:
+def test_the_tightest_counts(
+    serve: Serve,
+    own: float,
+    shared: float,
+    deadline: float,
+) -> None:
     provider = serve(BUSY)
     client, clock = virtual(provider, policy=Policy(budget=Budget(seconds=own)))
     within = rungwise.SharedBudget(Budget(seconds=shared))
@@ -140,7 +145,13 @@ def test_the_calls_of_a_turn_share_it(serve: Serve, mode: str) -> None:
         clock.advance(6)
         return "three herons"
 
-    result = ask(client, mode, tools=[look], policy=TurnPolicy(), deadline=WALL + 8)
+    result = ask(
+        client,
+        mode,
+        tools=[look],
+        policy=TurnPolicy(),
+        deadline=WALL + 8,
+    )
     assert result.outcome == "finished"
     assert [journal.setting.deadline for journal in journals_of(result)] == [8.0, 2.0]
     assert isinstance(result, rungwise.TurnResult)
@@ -186,7 +197,10 @@ NAIVE = datetime(2026, 11, 20, 10, 0, 8)
     ],
 )
 def test_what_is_no_point_in_time_is_refused(
-    serve: Serve, mode: str, given: Any, says: str
+    serve: Serve,
+    mode: str,
+    given: Any,
+    says: str,
 ) -> None:
     provider = serve(ScriptedReply("By the lake."))
     client, _ = virtual(provider)

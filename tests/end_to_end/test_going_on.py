@@ -18,7 +18,13 @@ FIRST = TEXT[:31]
 STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
 PREFILLS = [{"prefill": "trailing"}]
 JSON = {"response_format": {"type": "json_object"}}
-OBJECT = json.dumps({"place": "the northern lake", "trees": ["dead", "tall"], "nests": 12})
+OBJECT = json.dumps(
+    {
+        "place": "the northern lake",
+        "trees": ["dead", "tall"],
+        "nests": 12,
+    }
+)
 ERROR = {
     "type": "rate_limited",
     "code": "rate_limit_exceeded",
@@ -50,7 +56,10 @@ def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
     ids=["a lost finish chunk", "a server without finish reasons"],
 )
 def test_a_stream_that_breaks_behind_its_last_word_is_no_failure(
-    run: Any, cut: Any, finish: str | None, options: dict[str, Any]
+    run: Any,
+    cut: Any,
+    finish: str | None,
+    options: dict[str, Any],
 ) -> None:
     ended = run(
         [
@@ -89,7 +98,10 @@ def broken(error: dict[str, str]) -> ScriptedReply:
 @STREAMED
 @pytest.mark.parametrize(("longest", "waits", "counts"), [(300, [20.0], [2, 0]), (10, [], [1, 1])])
 def test_a_wait_that_a_broken_stream_asks_for_is_kept_or_leaves_the_backend(
-    run: Any, longest: float, waits: list[float], counts: list[int]
+    run: Any,
+    longest: float,
+    waits: list[float],
+    counts: list[int],
 ) -> None:
     policy = Policy(waits=rungwise.Waits(longest_asked=longest))
     rest = ScriptedReply(text=TEXT[31:])

@@ -189,7 +189,14 @@ def test_a_journal_is_the_same_byte_for_byte_as_without_memory_as_long_as_nothin
     journals = []
     for options in ({}, {"health": None, "retry_share": None}):
         client = Client(
-            lake.chain, **clocked({**Clock().options, "wall_clock": lambda: 17.0, **options})
+            lake.chain,
+            **clocked(
+                {
+                    **Clock().options,
+                    "wall_clock": lambda: 17.0,
+                    **options,
+                }
+            ),
         )
         journals.append(client.call("Where?").journal.to_json())
     assert journals[0] == journals[1]

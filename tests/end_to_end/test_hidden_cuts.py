@@ -42,7 +42,11 @@ def called(api: str, provider: Any, mode: str, **options: Any) -> rungwise.Resul
     ("rest", "output"), [(REST, 7), (REST[:-7], 200), ("", 0)], ids=["rest", "cut again", "none"]
 )
 def test_a_reply_that_hides_its_cut_is_continued_once(
-    serve: Any, api: str, mode: str, rest: str, output: int
+    serve: Any,
+    api: str,
+    mode: str,
+    rest: str,
+    output: int,
 ) -> None:
     provider = serve(reply(FIRST, 100), reply(rest, output), ScriptedReply(status=500))
     result = called(api, provider, mode, capabilities=HIDES)
@@ -62,7 +66,10 @@ def test_a_reply_that_hides_its_cut_is_continued_once(
 )
 @pytest.mark.parametrize("api", ["openai", "responses"])
 def test_a_server_that_is_not_known_to_hide_cuts_is_believed(
-    serve: Any, api: str, mode: str, options: Any
+    serve: Any,
+    api: str,
+    mode: str,
+    options: Any,
 ) -> None:
     provider = serve(reply(FIRST, 100), ScriptedReply(status=500))
     result = called(api, provider, mode, **options)

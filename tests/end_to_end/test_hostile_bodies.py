@@ -53,7 +53,12 @@ def raw() -> Iterator[Serve]:
 
 
 def run(
-    server: RawServer, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any
+    server: RawServer,
+    mode: str,
+    *,
+    passed_in: bool = False,
+    backend: Any = None,
+    **options: Any,
 ) -> Result:
     """Make a call, and return how it ended."""
     chat = OpenAIChat("m", base_url=server.base_url, **(backend or {}))
@@ -140,7 +145,10 @@ PACKED = {
 @pytest.mark.parametrize("passed_in", [False, True])
 @pytest.mark.parametrize("encoding", PACKED)
 def test_encodings_that_were_asked_for_are_taken_off(
-    raw: Serve, mode: str, encoding: str, passed_in: bool
+    raw: Serve,
+    mode: str,
+    encoding: str,
+    passed_in: bool,
 ) -> None:
     packed = PACKED[encoding](body_for(mode))
     server = raw(
@@ -152,7 +160,12 @@ def test_encodings_that_were_asked_for_are_taken_off(
 
 @pytest.mark.parametrize("tail", [b"", bytes(7), b"\x1f", b"\x1fx", b"and the rest"])
 @pytest.mark.parametrize("size", [1, 9, 10_000])
-def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: bytes) -> None:
+def test_gzip_may_have_several_members(
+    raw: Serve,
+    mode: str,
+    size: int,
+    tail: bytes,
+) -> None:
     body = body_for(mode)
     members = [body[:10], b"", body[10:100], body[100:]]
     packed = b"".join(map(gzip.compress, members)) + tail
@@ -186,7 +199,10 @@ def bomb(window: int, times: int = 1) -> bytes:
     "headers", ["gzip, gzip", "gzip\r\ncontent-encoding: gzip", "br", "zstd", "compress", "x"]
 )
 def test_other_encodings_are_malformed_and_never_unpacked(
-    raw: Serve, mode: str, headers: str, passed_in: bool
+    raw: Serve,
+    mode: str,
+    headers: str,
+    passed_in: bool,
 ) -> None:
     packed = bomb(31, 2)
     assert len(packed) < 10_000
@@ -248,7 +264,13 @@ ENDLESS = {
     "reasoning": event(reasoning="word " * 200),
     "refusal": event(refusal="word " * 200),
     "arguments": event(
-        tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "x" * 1000}}]
+        tool_calls=[
+            {
+                "index": 0,
+                "id": "a",
+                "function": {"name": "f", "arguments": "x" * 1000},
+            }
+        ]
     ),
     "calls": event(
         tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{}"}}] * 50
@@ -299,7 +321,11 @@ def test_largest_reply_is_a_number_of_bytes(largest: Any) -> None:
 
 
 def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
-    one = {"token": " the", "logprob": -0.123456, "bytes": [32, 116, 104, 101]}
+    one = {
+        "token": " the",
+        "logprob": -0.123456,
+        "bytes": [32, 116, 104, 101],
+    }
     logprobs = {"content": [{**one, "top_logprobs": [one] * 20}] * 4_000}
     choice = {
         "index": 0,
@@ -382,7 +408,15 @@ def test_a_refusal_in_a_whole_body_without_an_end_is_one(
     server = raw(
         "",
         json.dumps(
-            {"choices": [{"index": 0, "message": message, "finish_reason": finish}]}
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": message,
+                        "finish_reason": finish,
+                    }
+                ]
+            }
         ).encode(),
     )
     assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.requests)) == (

@@ -14,7 +14,11 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, ask, options_of, waits_into
 
-SCHEMA = {"type": "object", "properties": {"où": {"type": "string"}}, "required": ["où"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"où": {"type": "string"}},
+    "required": ["où"],
+}
 OBJECT: dict[str, Any] = {"type": "json_object"}
 BY_SCHEMA: dict[str, Any] = {
     "type": "json_schema",
@@ -62,7 +66,11 @@ def notes(result: rungwise.Result) -> list[str | None]:
 @pytest.mark.parametrize("mode", EVERY)
 @pytest.mark.parametrize(("api", "model", "wanted"), LACKING)
 def test_json_is_asked_for_in_words_and_again_where_prose_came(
-    api: str, model: str, wanted: dict[str, Any], mode: str, serve: Any
+    api: str,
+    model: str,
+    wanted: dict[str, Any],
+    mode: str,
+    serve: Any,
 ) -> None:
     provider = serve(PROSE, ANSWER)
     backend = protocols.backend(api, provider.base_url, model=model)
@@ -98,7 +106,10 @@ def test_json_is_asked_for_in_words_and_again_where_prose_came(
 
 @pytest.mark.parametrize(("api", "model", "wanted"), HELD)
 def test_where_a_parameter_says_it_no_words_do(
-    api: str, model: str, wanted: dict[str, Any], serve: Any
+    api: str,
+    model: str,
+    wanted: dict[str, Any],
+    serve: Any,
 ) -> None:
     provider = serve(ANSWER)
     with Client(protocols.backend(api, provider.base_url, model=model)) as client:
@@ -164,7 +175,14 @@ A_MILLION = Prices(input=1_000_000.0, output=0.0)
 
 def asked(client: Client, **options: Any) -> rungwise.Result:
     try:
-        return client.call(Request("Where?", max_tokens=20, response_format=BY_LONG, **options))
+        return client.call(
+            Request(
+                "Where?",
+                max_tokens=20,
+                response_format=BY_LONG,
+                **options,
+            )
+        )
     except rungwise.CallError as error:
         return error.result
 
@@ -212,9 +230,18 @@ def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_give
     policy = Policy(budget=Budget(attempts=1))
     with Client(backend, policy=policy) as client:
         result = client.call(
-            Request("Where?", max_tokens=20, input_tokens=5, parameters={} if own else parameters)
+            Request(
+                "Where?",
+                max_tokens=20,
+                input_tokens=5,
+                parameters={} if own else parameters,
+            )
         )
-    known: dict[str, Any] = {"max_tokens": 20, "input_tokens": 5, "assistant_turns": 0}
+    known: dict[str, Any] = {
+        "max_tokens": 20,
+        "input_tokens": 5,
+        "assistant_turns": 0,
+    }
     [most] = [
         worst
         for worst in rungwise.verify(
@@ -328,7 +355,11 @@ def test_json_asked_for_in_a_protocols_own_words_is_too(api: str, serve: Any) ->
     assert json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[
         1:-1
     ] in system_of(second)
-    kept = {"text": "verbosity", "output_config": "effort", "outputConfig": "effort"}
+    kept = {
+        "text": "verbosity",
+        "output_config": "effort",
+        "outputConfig": "effort",
+    }
     for name in kept.keys() & OWN[api].keys():
         assert second[name] == {kept[name]: "low"}
 

@@ -34,7 +34,10 @@ def keys_sent(server: Any) -> list[str]:
 
 @pytest.mark.parametrize("wrong", [REJECTED, SPENT, LIMITED], ids=["rejected", "spent", "limited"])
 def test_the_next_key_is_used_at_once_and_by_later_calls_first(
-    mode: str, serve: Any, backend_of: Any, wrong: ScriptedReply
+    mode: str,
+    serve: Any,
+    backend_of: Any,
+    wrong: ScriptedReply,
 ) -> None:
     clock = Clock()
     server = serve(by_key({"one": wrong, "two": ANSWER}))
@@ -169,7 +172,15 @@ def test_keys_may_come_from_functions(mode: str, serve: Any, backend_of: Any) ->
 def test_a_function_is_asked_once_more_before_the_next_key_is_used(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    server = serve(by_key({"one": REJECTED, "two": REJECTED, "three": ANSWER}))
+    server = serve(
+        by_key(
+            {
+                "one": REJECTED,
+                "two": REJECTED,
+                "three": ANSWER,
+            }
+        )
+    )
 
     def key_of(name: str) -> Any:
         async def later() -> str:

@@ -20,7 +20,12 @@ ANSWER = ScriptedReply(text="In the reeds, mostly.")
 
 def error(message: str, **more: Any) -> ScriptedReply:
     return ScriptedReply(
-        status=400, error={"message": message, "type": "invalid_request_error", **more}
+        status=400,
+        error={
+            "message": message,
+            "type": "invalid_request_error",
+            **more,
+        },
     )
 
 
@@ -78,7 +83,11 @@ def test_a_rejected_parameter_is_left_out_by_later_calls(
     ids=["not known", "known, and changed"],
 )
 def test_the_name_of_the_cap_that_a_server_takes_is_sent_from_the_start(
-    serve: Any, backend_of: Any, rejected: str, other: str, has_learned: bool
+    serve: Any,
+    backend_of: Any,
+    rejected: str,
+    other: str,
+    has_learned: bool,
 ) -> None:
     provider = serve(without(rejected))
     backend = backend_of(provider)
@@ -122,7 +131,11 @@ def test_reasoning_is_given_back_from_the_start(serve: Any, backend_of: Any) -> 
     provider = serve(error(wanted), ANSWER)
     conversation = [
         {"role": "user", "content": "Where do herons nest?"},
-        {"role": "assistant", "content": "In reeds.", "reasoning": "They like water."},
+        {
+            "role": "assistant",
+            "content": "In reeds.",
+            "reasoning": "They like water.",
+        },
         {"role": "user", "content": "And cranes?"},
     ]
     with Client(backend_of(provider)) as client:
@@ -170,7 +183,12 @@ def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any) -> None:
     down = serve(ScriptedReply(status=401))
     picky = serve(without("temperature"))
     chain = [
-        OpenAIChat("m", base_url=each.base_url, name=name, api_key_required=False)
+        OpenAIChat(
+            "m",
+            base_url=each.base_url,
+            name=name,
+            api_key_required=False,
+        )
         for name, each in (("first", down), ("second", picky))
     ]
     with Client(chain, health=None) as client:
@@ -245,7 +263,10 @@ def test_what_one_call_teaches_changes_no_other_that_has_begun(serve: Any, backe
     ],
 )
 def test_a_journal_that_anybody_may_have_written(
-    serve: Any, backend_of: Any, lessons: Any, says: str | None
+    serve: Any,
+    backend_of: Any,
+    lessons: Any,
+    says: str | None,
 ) -> None:
     with Client(backend_of(serve(ANSWER))) as client:
         document = json.loads(client.call("hi").journal.to_json())

@@ -277,7 +277,11 @@ def _cases() -> list[Any]:
 
 @pytest.mark.parametrize(("api", "name", "mode"), _cases())
 def test_every_scene_is_the_same_call(
-    api: str, name: str, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture
+    api: str,
+    name: str,
+    mode: str,
+    stages: tuple[Stage, ...],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = SCENES[name]
     ended = Run(mode, stages, caplog, api)(*scene.scripts, **{"policy": POLICY, **scene.options})

@@ -94,7 +94,10 @@ def check(request: ReceivedRequest, history: list[Any], me: str) -> None:
 @pytest.mark.parametrize("mode", ["call", "stream"])
 @pytest.mark.parametrize("question", [QUESTION, PLAIN_QUESTION], ids=["parts", "plain"])
 def test_a_conversation_survives_every_switch(
-    order: tuple[str, ...], mode: str, question: Any, stages: tuple[Stage, ...]
+    order: tuple[str, ...],
+    mode: str,
+    question: Any,
+    stages: tuple[Stage, ...],
 ) -> None:
     from rungwise.adapters.wires.plain.messages import read_messages
     from support.modes import ask
@@ -142,7 +145,11 @@ def test_plain_messages_of_an_answer_go_to_any_backend(stages: tuple[Stage, ...]
             stages[1].play([ScriptedReply(text="A heron.")])
             told = [{"role": "user", "content": "Which?"}, first.plain_message]
             told.append(
-                {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "Page 1."}
+                {
+                    "role": "tool",
+                    "tool_call_id": first.tool_calls[0].id,
+                    "content": "Page 1.",
+                }
             )
             with Client(protocols.backend(other, stages[1].provider.base_url)) as client:
                 assert client.call(told, tools=[TOOL]).text == "A heron."

@@ -65,7 +65,14 @@ class Nest:
         """Run a turn whose only tool this is."""
         tools = {"tools": {"look": tool}} if tool is not None else {}
         return turn_modes.ask(
-            self.outer, mode, **{"policy": FREE, "deadline": WALL + 60, **tools, **options}
+            self.outer,
+            mode,
+            **{
+                "policy": FREE,
+                "deadline": WALL + 60,
+                **tools,
+                **options,
+            },
         )
 
     def shorten(self, messages: Any, *room: int) -> Any:
@@ -130,7 +137,10 @@ def test_the_tightest_counts(nest: Nest, mode: str) -> None:
     ids=["seconds of the budget", "no limit"],
 )
 def test_the_limits_of_the_turn_are_those_of_the_call(
-    nest: Nest, mode: str, options: dict[str, Any], deadline: float | None
+    nest: Nest,
+    mode: str,
+    options: dict[str, Any],
+    deadline: float | None,
 ) -> None:
     nest.turn(mode, lambda: nest.ask(), **options)
     assert nest.deadlines == [deadline]
@@ -233,7 +243,10 @@ def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
 
 @pytest.mark.parametrize("kind", ["sync", "async", "awaitable"])
 def test_a_compactor_of_a_turn_makes_its_calls_within_it(
-    nest: Nest, overflowing: Callable[..., Client], mode: str, kind: str
+    nest: Nest,
+    overflowing: Callable[..., Client],
+    mode: str,
+    kind: str,
 ) -> None:
     if kind != "sync" and mode in SYNC:
         pytest.skip("only what is asynchronous can await a compactor")
@@ -252,7 +265,10 @@ def test_a_compactor_of_a_turn_makes_its_calls_within_it(
 @pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_compactor_of_a_call_makes_its_calls_within_it(
-    nest: Nest, overflowing: Callable[..., Client], mode: str, kind: str
+    nest: Nest,
+    overflowing: Callable[..., Client],
+    mode: str,
+    kind: str,
 ) -> None:
     if kind == "async" and not modes.is_async(mode):
         pytest.skip("only what is asynchronous can await a compactor")

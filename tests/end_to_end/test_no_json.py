@@ -24,7 +24,12 @@ FOUND = [
 
 @pytest.mark.parametrize(("body", "content_type", "found"), FOUND)
 def test_what_came_is_told_and_nothing_of_what_it_says(
-    api: str, mode: str, body: str, content_type: str, found: str, serve: Any
+    api: str,
+    mode: str,
+    body: str,
+    content_type: str,
+    found: str,
+    serve: Any,
 ) -> None:
     provider = serve(ScriptedReply(body=body, headers={"content-type": content_type}))
     backend = protocols.backend(api, provider.base_url)

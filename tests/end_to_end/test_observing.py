@@ -222,7 +222,10 @@ def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> N
     ],
 )
 def test_a_replay_that_differs_names_the_first_step(
-    serve: Any, backend_of: Any, number: int, changed: dict[str, Any]
+    serve: Any,
+    backend_of: Any,
+    number: int,
+    changed: dict[str, Any],
 ) -> None:
     with Client(
         backend_of(serve(DOWN, ANSWER)),

@@ -22,7 +22,11 @@ HINTS = rungwise.Hints(
 POLICY = rungwise.Policy(hints=HINTS)
 TOOL = {
     "type": "function",
-    "function": {"name": "look", "description": "", "parameters": {"type": "object"}},
+    "function": {
+        "name": "look",
+        "description": "",
+        "parameters": {"type": "object"},
+    },
 }
 CALL = ToolCall("call_1", "look", '{"bird":"heron"}')
 USER = {"role": "user", "content": "Where?"}
@@ -43,7 +47,11 @@ class Made:
     """A call that was made: what came of it, and the bodies that were sent."""
 
     def __init__(
-        self, mode: str, chain: Sequence[Any], asked: Any = "Where?", **options: Any
+        self,
+        mode: str,
+        chain: Sequence[Any],
+        asked: Any = "Where?",
+        **options: Any,
     ) -> None:
         self.waits: list[float] = []
         policy = options.pop("policy", POLICY)

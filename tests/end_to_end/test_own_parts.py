@@ -45,7 +45,12 @@ EVERY_MODE = pytest.mark.parametrize("mode", ["stream", "call", "whole"])
 def deltas() -> list[dict[str, Any]]:
     text, encrypted, other = DETAILS
     pieces = [
-        {**text, "text": piece, "signature": None} for piece in ("Herons ", "like ", "reeds.")
+        {
+            **text,
+            "text": piece,
+            "signature": None,
+        }
+        for piece in ("Herons ", "like ", "reeds.")
     ]
     ends = {"type": text["type"], "index": 0, "signature": text["signature"]}
     opening = {
@@ -70,11 +75,29 @@ def asks(request: ReceivedRequest) -> ScriptedReply:
     if not request.body.get("stream"):
         return ScriptedReply(
             body=json.dumps(
-                {"choices": [{"index": 0, "message": OWN, "finish_reason": "tool_calls"}]}
+                {
+                    "choices": [
+                        {
+                            "index": 0,
+                            "message": OWN,
+                            "finish_reason": "tool_calls",
+                        }
+                    ]
+                }
             )
         )
     chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas()]
-    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    chunks.append(
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": {},
+                    "finish_reason": "tool_calls",
+                }
+            ]
+        }
+    )
     events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
     return ScriptedReply(
         body="".join([*events, "data: [DONE]\n\n"]), headers={"content-type": "text/event-stream"}
@@ -183,7 +206,15 @@ def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(
         "tool_calls": [{**PLAIN, "extra_content": {"x": deep}}],
     }
     body = json.dumps(
-        {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": "tool_calls",
+                }
+            ]
+        }
     )
     provider = serve(ScriptedReply(body=body), ANSWER)
     with Client(backend_of(provider)) as client:
@@ -218,11 +249,27 @@ FIELDS = pytest.mark.parametrize(
         ({"reasoning": THOUGHT}, THOUGHT),
         ({"reasoning_text": THOUGHT}, THOUGHT),
         (
-            {"reasoning_details": [{"type": "reasoning.text", "text": THOUGHT, "signature": "s"}]},
+            {
+                "reasoning_details": [
+                    {
+                        "type": "reasoning.text",
+                        "text": THOUGHT,
+                        "signature": "s",
+                    }
+                ]
+            },
             THOUGHT,
         ),
         (
-            {"thinking_blocks": [{"type": "thinking", "thinking": THOUGHT, "signature": "s"}]},
+            {
+                "thinking_blocks": [
+                    {
+                        "type": "thinking",
+                        "thinking": THOUGHT,
+                        "signature": "s",
+                    }
+                ]
+            },
             THOUGHT,
         ),
         (
@@ -245,7 +292,11 @@ def conversation(given: dict[str, Any]) -> list[Any]:
     return [
         {"role": "user", "content": "Where do herons nest?"},
         {"role": "assistant", "content": None, "tool_calls": [CALL], **given},
-        {"role": "tool", "tool_call_id": "call_1", "content": "Three nests were seen."},
+        {
+            "role": "tool",
+            "tool_call_id": "call_1",
+            "content": "Three nests were seen.",
+        },
     ]
 
 
@@ -272,7 +323,11 @@ def given_back(request: ReceivedRequest) -> list[Any]:
 @FIELDS
 @pytest.mark.parametrize("streams", [False, True])
 def test_it_is_given_back(
-    serve: Any, backend_of: Any, given: dict[str, Any], wanted: str, streams: bool
+    serve: Any,
+    backend_of: Any,
+    given: dict[str, Any],
+    wanted: str,
+    streams: bool,
 ) -> None:
     provider = serve(deepseek())
     with Client(backend_of(provider)) as client:
@@ -339,7 +394,14 @@ def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning
     serve: Any, backend_of: Any
 ) -> None:
     asks = ScriptedReply(
-        reasoning=THOUGHT, tool_calls=({"id": "call_1", "name": "look", "arguments": "{}"},)
+        reasoning=THOUGHT,
+        tool_calls=(
+            {
+                "id": "call_1",
+                "name": "look",
+                "arguments": "{}",
+            },
+        ),
     )
     for property_name, reasoning in (
         ("plain_message", STAND_IN),
@@ -353,7 +415,11 @@ def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning
             first = client.call(messages)
             messages += [
                 getattr(first, property_name),
-                {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."},
+                {
+                    "role": "tool",
+                    "tool_call_id": "call_1",
+                    "content": "Three nests.",
+                },
             ]
             assert client.call(messages).text == "In the reeds, mostly."
         assert given_back(provider.requests[-1]) == [reasoning]

@@ -18,7 +18,12 @@ DEFAULT = rungwise.Policy()
 POOR = rungwise.Policy(budget=rungwise.Budget(attempts=9, money=0.031, output_tokens=2600))
 PRICES = rungwise.Prices(1, 10)
 SHORT = rungwise.Policy(
-    timeouts=rungwise.Timeouts(connect=5, first_token=0.1, stall=0.1, total=0.3)
+    timeouts=rungwise.Timeouts(
+        connect=5,
+        first_token=0.1,
+        stall=0.1,
+        total=0.3,
+    )
 )
 NOBODY = "http://127.0.0.1:1/v1"
 FINISHES = {"unknown": "odd", "paused": "pause_turn"}
@@ -96,7 +101,10 @@ def over_http(
 @pytest.mark.parametrize("name", [name for name in TROUBLES if name not in HANGING])
 @pytest.mark.parametrize("policy", [DEFAULT, POOR], ids=["defaults", "poor"])
 def test_each_trouble_leads_over_http_where_the_review_says(
-    rungwise_provider: Any, rungwise_client: Any, name: str, policy: rungwise.Policy
+    rungwise_provider: Any,
+    rungwise_client: Any,
+    name: str,
+    policy: rungwise.Policy,
 ) -> None:
     trouble = TROUBLES[name]
     asked = {"max_tokens": 1000, "input_tokens": 100}

@@ -23,7 +23,13 @@ from support.runs import Stage
 from support.sdks import APIS, FINISHES, WAYS
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
-CALLS: Final = ({"id": "call_1", "name": "look", "arguments": '{"bird": "heron"}'},)
+CALLS: Final = (
+    {
+        "id": "call_1",
+        "name": "look",
+        "arguments": '{"bird": "heron"}',
+    },
+)
 POLICY: Final = Policy(budget=Budget(seconds=60, money=1.0))
 
 
@@ -59,7 +65,16 @@ def proxy(own_stages: list[Stage], kept: dict[str, Any]) -> Iterator[str]:
     quick = client_over(["gemini"], own_stages[1:])
     with rungwise.Client(chain, policy=POLICY, **waits_into([])) as client, quick as fast:
         app = Proxy(
-            Gateway({"fast": fast, "default": client, "*": client}, False, keep), metrics=metrics
+            Gateway(
+                {
+                    "fast": fast,
+                    "default": client,
+                    "*": client,
+                },
+                False,
+                keep,
+            ),
+            metrics=metrics,
         )
         with served(app) as url:
             yield url
@@ -76,7 +91,12 @@ def stage(own_stages: list[Stage]) -> Iterator[Stage]:
 
 
 def send(
-    url: str, api: str, *, streams: bool = False, headers: Any = (), **fields: Any
+    url: str,
+    api: str,
+    *,
+    streams: bool = False,
+    headers: Any = (),
+    **fields: Any,
 ) -> httpx.Response:
     body = written(api, **fields)
     if streams and api != "gemini":
@@ -87,7 +107,12 @@ def send(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("api", APIS)
-def test_an_sdk_reads_its_answer(api: str, way: str, proxy: str, stage: Stage) -> None:
+def test_an_sdk_reads_its_answer(
+    api: str,
+    way: str,
+    proxy: str,
+    stage: Stage,
+) -> None:
     seen = sdks.ask(api, way, base_url=proxy)
     assert (seen.error, seen.text, seen.finish, seen.model) == (
         None,
@@ -132,7 +157,10 @@ def test_an_application_of_ones_own_takes_it_under_a_prefix(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_the_headers_of_a_whole_answer_tell_of_its_call(
-    api: str, proxy: str, stage: Stage, kept: Any
+    api: str,
+    proxy: str,
+    stage: Stage,
+    kept: Any,
 ) -> None:
     response = send(proxy, api)
     assert response.status_code == 200
@@ -154,7 +182,10 @@ def test_the_headers_of_a_whole_answer_tell_of_its_call(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_stream_says_before_its_end_how_its_call_went(
-    api: str, proxy: str, stage: Stage, kept: Any
+    api: str,
+    proxy: str,
+    stage: Stage,
+    kept: Any,
 ) -> None:
     response = send(proxy, api, streams=True)
     assert [name for name in response.headers if name.startswith("x-rungwise-")] == [
@@ -223,7 +254,12 @@ def test_health_and_metrics(proxy: str, stage: Stage) -> None:
         ("/v1beta/models/m:countTokens", "error"),
     ],
 )
-def test_what_is_no_model_call_is_404(path: str, member: str, proxy: str, stage: Stage) -> None:
+def test_what_is_no_model_call_is_404(
+    path: str,
+    member: str,
+    proxy: str,
+    stage: Stage,
+) -> None:
     response = httpx.post(proxy + path, json={})
     assert response.status_code == 404
     assert member in response.json()
@@ -237,7 +273,10 @@ def test_what_is_no_model_call_is_404(path: str, member: str, proxy: str, stage:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_a_request_may_lower_its_deadline_and_its_budget(
-    api: str, proxy: str, stage: Stage, kept: Any
+    api: str,
+    proxy: str,
+    stage: Stage,
+    kept: Any,
 ) -> None:
     lower = {"x-rungwise-deadline": "12.5", "x-rungwise-budget": "0.5"}
     response = send(proxy, api, headers=lower)
@@ -251,7 +290,12 @@ def test_a_request_may_lower_its_deadline_and_its_budget(
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", APIS)
 def test_a_deadline_that_passes_is_504(
-    api: str, streams: bool, proxy: str, stage: Stage, own_stages: list[Stage], kept: Any
+    api: str,
+    streams: bool,
+    proxy: str,
+    stage: Stage,
+    own_stages: list[Stage],
+    kept: Any,
 ) -> None:
     for each in own_stages:
         each.play([ScriptedReply(hang=True)])
@@ -281,7 +325,10 @@ def test_a_deadline_that_passes_is_504(
     ],
 )
 def test_a_request_may_raise_neither(
-    api: str, header: tuple[str, str], proxy: str, stage: Stage
+    api: str,
+    header: tuple[str, str],
+    proxy: str,
+    stage: Stage,
 ) -> None:
     response = send(proxy, api, headers=[header])
     assert response.status_code == 400
@@ -296,7 +343,18 @@ def test_the_trace_goes_on_to_the_backend(api: str, proxy: str, stage: Stage) ->
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "tracestate": "a=b",
     }
-    assert send(proxy, api, headers={**trace, "x-other": "no", "cookie": "no"}).status_code == 200
+    assert (
+        send(
+            proxy,
+            api,
+            headers={
+                **trace,
+                "x-other": "no",
+                "cookie": "no",
+            },
+        ).status_code
+        == 200
+    )
     [request] = stage.requests
     assert {name: request.headers.get(name) for name in trace} == trace
     assert not {"x-other", "cookie"} & request.headers.keys()
@@ -318,7 +376,10 @@ def guarded(own_stages: list[Stage]) -> Iterator[str]:
 @pytest.mark.parametrize("header", ["authorization", "x-api-key", "x-goog-api-key"])
 @pytest.mark.parametrize("api", APIS)
 def test_a_key_may_be_shown_in_each_of_three_headers(
-    api: str, header: str, guarded: str, stage: Stage
+    api: str,
+    header: str,
+    guarded: str,
+    stage: Stage,
 ) -> None:
     shown = {header: f"Bearer {sdks.KEY}" if header == "authorization" else sdks.KEY}
     assert send(guarded, api, headers=shown).status_code == 200
@@ -338,7 +399,10 @@ def test_a_key_may_be_shown_in_each_of_three_headers(
 )
 @pytest.mark.parametrize("api", APIS)
 def test_without_the_key_a_request_is_401(
-    api: str, shown: dict[str, str], guarded: str, stage: Stage
+    api: str,
+    shown: dict[str, str],
+    guarded: str,
+    stage: Stage,
 ) -> None:
     given = {name: value.encode() for name, value in shown.items()}
     response = httpx.post(guarded + path_of(api), json=written(api), headers=given)  # type: ignore[arg-type]
@@ -410,7 +474,11 @@ def test_other_requests_are_forwarded_on_request(
     )
     assert answer.status_code == 200
     assert answer.headers["x-rungwise-outcome"] == "forwarded"
-    got = {"path": path.removeprefix("/v1"), "key": f"Bearer {protocols.KEY}", "body": "as it is"}
+    got = {
+        "path": path.removeprefix("/v1"),
+        "key": f"Bearer {protocols.KEY}",
+        "body": "as it is",
+    }
     assert (answer.json()["method"], answer.json()["got"]) == (method, got)
     assert httpx.request(method, forwarding[0] + path).status_code == 401
 

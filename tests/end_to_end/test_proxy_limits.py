@@ -24,7 +24,12 @@ from support.waiting import auntil, until
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
 JSON: Final = {"content-type": "application/json"}
-MEMBERS: Final = {"openai": "error", "responses": "error", "anthropic": "type", "gemini": "error"}
+MEMBERS: Final = {
+    "openai": "error",
+    "responses": "error",
+    "anthropic": "type",
+    "gemini": "error",
+}
 
 pytestmark = pytest.mark.sampled(1)
 
@@ -36,7 +41,13 @@ def hanging(request: ReceivedRequest) -> ScriptedReply:
     return attrs.evolve(reply, cut_after=sum(map(len, pieces[:4])))
 
 
-def request_of(app: Any, api: str, *, streams: bool = False, body: bytes | None = None) -> Exchange:
+def request_of(
+    app: Any,
+    api: str,
+    *,
+    streams: bool = False,
+    body: bytes | None = None,
+) -> Exchange:
     """Return a request whose body has come."""
     path, _, query = path_of(api, streams=streams).partition("?")
     exchange = Exchange(app, path=path, query=query, headers=dict(JSON))

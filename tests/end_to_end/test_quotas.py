@@ -80,7 +80,10 @@ def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_where_nobody_follows_the_call_ends_and_says_why(
-    mode: str, behind: bool, serve: Any, backend_of: Any
+    mode: str,
+    behind: bool,
+    serve: Any,
+    backend_of: Any,
 ) -> None:
     server = serve(ANSWER)
     first = serve(ScriptedReply(status=404))
@@ -195,7 +198,10 @@ def test_a_call_that_waits_for_a_later_key_replays(mode: str, serve: Any, backen
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_who_stops_waiting_has_used_nothing(
-    stored: bool, serve: Any, backend_of: Any, redis_url: str
+    stored: bool,
+    serve: Any,
+    backend_of: Any,
+    redis_url: str,
 ) -> None:
     cancellation = rungwise.Cancellation()
     waits = list[float]()
@@ -277,7 +283,12 @@ def test_forty_calls_at_once_never_meet_a_limit_that_the_quota_knows(
 
 
 def call_often(base_url: str, store: str, count: int) -> None:
-    backend = OpenAIChat("model", base_url=base_url, api_key="key", quota=Quota(concurrent=4))
+    backend = OpenAIChat(
+        "model",
+        base_url=base_url,
+        api_key="key",
+        quota=Quota(concurrent=4),
+    )
     client = Client([backend], store=store, policy=Policy(limits=Limits(retries=0)))
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: client.call("Where?").text, range(count))) == {ANSWER.text}
@@ -285,7 +296,10 @@ def call_often(base_url: str, store: str, count: int) -> None:
 
 @pytest.mark.parametrize("count", [12, pytest.param(250, marks=pytest.mark.full)])
 def test_eight_processes_never_exceed_it_together(
-    count: int, serve: Any, redis_server: Any, redis_url: str
+    count: int,
+    serve: Any,
+    redis_server: Any,
+    redis_url: str,
 ) -> None:
     doors = Doors(5, 0.02)
     server = serve(doors.answer)

@@ -22,14 +22,21 @@ ASKED = {
 AFTER_A_TOOL = [
     {"role": "user", "content": "Where do herons nest?"},
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},
-    {"role": "tool", "tool_call_id": "call_1", "content": "Three nests were seen."},
+    {
+        "role": "tool",
+        "tool_call_id": "call_1",
+        "content": "Three nests were seen.",
+    },
 ]
 
 
 @THINKING
 @pytest.mark.parametrize(("backends", "role"), [(PREFILLS, "assistant"), ([], "user")])
 def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_it(
-    run: Any, thinking: ScriptedReply, backends: list[dict[str, Any]], role: str
+    run: Any,
+    thinking: ScriptedReply,
+    backends: list[dict[str, Any]],
+    role: str,
 ) -> None:
     ended = run([thinking, ANSWER], backends=backends)
     ended.was("done", "In the reeds, mostly.", path="prefill done", waits=[])
@@ -54,7 +61,10 @@ def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_
     ],
 )
 def test_the_seed_has_the_backends_own_encoding(
-    run: Any, mode: str, mark: dict[str, Any], flags: Any
+    run: Any,
+    mode: str,
+    mark: dict[str, Any],
+    flags: Any,
 ) -> None:
     ended = run([FIELD, ANSWER], backends=[{"prefill": mode}])
     (seed,) = ended.added[1]
@@ -122,7 +132,10 @@ def test_the_second_seed_holds_all_of_the_reasoning_once(run: Any, second: str) 
     ids=["field", "inline"],
 )
 def test_a_seed_that_the_backend_repeats_is_no_answer(
-    run: Any, thinking: ScriptedReply, echo: str, chunk_size: int
+    run: Any,
+    thinking: ScriptedReply,
+    echo: str,
+    chunk_size: int,
 ) -> None:
     ended = run([thinking, ScriptedReply(text=echo, chunk_size=chunk_size)], backends=PREFILLS)
     ended.was("done", "In the reeds.", counts=[2])
@@ -145,7 +158,11 @@ def test_an_unclosed_block_is_thinking(run: Any) -> None:
     ids=["empty: without the seed", "failed: with it"],
 )
 def test_what_is_asked_again_after_the_seed(
-    run: Any, second: ScriptedReply, rung: str, same_as: int, wait: float
+    run: Any,
+    second: ScriptedReply,
+    rung: str,
+    same_as: int,
+    wait: float,
 ) -> None:
     ended = run([FIELD, second, ANSWER], backends=PREFILLS)
     assert ended.path == f"prefill {rung} done"

@@ -33,7 +33,12 @@ SEARCH = {
 
 def backend(provider: EmbeddedProvider, **options: Any) -> OpenAIResponses:
     return OpenAIResponses(
-        base_url=provider.base_url, **{"model": "gpt-5", "name": "primary", **options}
+        base_url=provider.base_url,
+        **{
+            "model": "gpt-5",
+            "name": "primary",
+            **options,
+        },
     )
 
 
@@ -71,7 +76,11 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round(mode: str) -> 
         "fc_000000010000",
         "call_1",
     )
-    assert output == {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
+    assert output == {
+        "type": "function_call_output",
+        "call_id": "call_1",
+        "output": "rain",
+    }
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
@@ -180,7 +189,11 @@ def test_a_cap_below_what_openai_takes_is_not_raised() -> None:
 
 
 def test_a_call_goes_on_from_a_stored_response_with_what_is_new() -> None:
-    new = {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
+    new = {
+        "type": "function_call_output",
+        "call_id": "call_1",
+        "output": "rain",
+    }
     with serve(
         ScriptedReply(text="In the ", finish="length"), ScriptedReply(text="reeds, mostly.")
     ) as provider:
@@ -209,7 +222,12 @@ def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
         "content": [said],
     }
     body = json.dumps(
-        {"id": "resp_1", "status": "completed", "output": [SEARCH, message], "model": "gpt-5"}
+        {
+            "id": "resp_1",
+            "status": "completed",
+            "output": [SEARCH, message],
+            "model": "gpt-5",
+        }
     )
     with serve(ScriptedReply(body=body), ScriptedReply(text="So.")) as provider:
         first = ask(mode, backend(provider))
@@ -271,7 +289,13 @@ OWN = [
     {
         "role": "assistant",
         "id": "msg_1",
-        "content": [{"type": "output_text", "text": " reeds.", "annotations": []}],
+        "content": [
+            {
+                "type": "output_text",
+                "text": " reeds.",
+                "annotations": [],
+            }
+        ],
     },
     Message.saying("user", "And when?"),
     {"role": "user", "content": [{"type": "text", "text": "At night?"}]},
@@ -296,7 +320,11 @@ def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills:
 def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
     with strict(ScriptedReply(text="In the reeds.")) as provider:
         plain = ask(mode, backend(provider)).plain_message
-        assert plain == {"type": "message", "role": "assistant", "content": "In the reeds."}
+        assert plain == {
+            "type": "message",
+            "role": "assistant",
+            "content": "In the reeds.",
+        }
         assert ask(mode, backend(provider), [USER, plain, USER]).outcome == "done"
         assert provider.requests[-1].body["input"][1] == plain
         for api in protocols.PROTOCOLS:

@@ -21,7 +21,14 @@ CODE = (
 
 
 def part(text: str, chunk_size: int = 5, **more: Any) -> ScriptedReply:
-    return ScriptedReply(text=text, **{"finish": "length", "chunk_size": chunk_size, **more})
+    return ScriptedReply(
+        text=text,
+        **{
+            "finish": "length",
+            "chunk_size": chunk_size,
+            **more,
+        },
+    )
 
 
 def last(text: str, chunk_size: int = 5) -> ScriptedReply:
@@ -44,7 +51,12 @@ def echo(whole: str, chunk_size: int = 5) -> Callable[[ReceivedRequest], Scripte
 @pytest.mark.parametrize(
     ("whole", "place"), [(ROWS, 60), (ROWS, 67), (ROWS, 104), (TABLE, 95), (TABLE, 101)]
 )
-def test_equal_rows_that_go_on_are_kept(run: Any, whole: str, place: int, backends: Any) -> None:
+def test_equal_rows_that_go_on_are_kept(
+    run: Any,
+    whole: str,
+    place: int,
+    backends: Any,
+) -> None:
     run([part(whole[:place]), last(whole[place:])], backends=backends).was("done", whole)
 
 
@@ -61,7 +73,10 @@ def test_an_exact_continuation_is_the_whole_text(run: Any, place: int, backends:
 @pytest.mark.parametrize("place", [7, 8, 19, 20, 21, 40, 66])
 @pytest.mark.parametrize("chunk_size", [1, 50])
 def test_an_echo_of_what_was_sent_is_no_text(
-    run: Any, place: int, declared: bool | None, chunk_size: int
+    run: Any,
+    place: int,
+    declared: bool | None,
+    chunk_size: int,
 ) -> None:
     backends = [{"prefill": "trailing", "echoes": declared}]
     ended = run([part(STORY[:place]), echo(STORY, chunk_size)], backends=backends)

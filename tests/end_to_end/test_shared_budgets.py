@@ -89,7 +89,15 @@ def asking(way: str, answer: Any, **options: Any) -> Iterator[tuple[EmbeddedProv
         chain = backend(provider.base_url, prices=PRICES)
         yield (
             provider,
-            client_for(way, chain, **{**modes.waits_into([]), "policy": RECOVERING, **options}),
+            client_for(
+                way,
+                chain,
+                **{
+                    **modes.waits_into([]),
+                    "policy": RECOVERING,
+                    **options,
+                },
+            ),
         )
 
 
@@ -158,7 +166,12 @@ def test_all_end_done_where_what_they_use_fits_and_what_they_reserve_does_not(
     meter = Meter(share=0.2)  # 21 tokens of each 108 that are reserved
     shared = SharedBudget(budget)
     options = [
-        {"within": shared, "streams": False, "max_tokens": 100, "input_tokens": PROMPT}
+        {
+            "within": shared,
+            "streams": False,
+            "max_tokens": 100,
+            "input_tokens": PROMPT,
+        }
     ] * FIFTY
     with asking(way, meter.answer) as (provider, client):
         ended = at_once(way, client, options)
@@ -341,7 +354,17 @@ def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
         provider,
         client,
     ):
-        [ended] = at_once(way, client, [{"within": shared, "streams": False, "max_tokens": 100}])
+        [ended] = at_once(
+            way,
+            client,
+            [
+                {
+                    "within": shared,
+                    "streams": False,
+                    "max_tokens": 100,
+                }
+            ],
+        )
     assert (ended.outcome, ended.result.cause) == (
         "over_budget",
         "the next attempt would begin after the 0.3 s of the budget",
@@ -353,7 +376,10 @@ def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
 
 @pytest.mark.parametrize(("settles", "asked"), [(70.0, "first"), (75.0, "second")])
 def test_who_waits_into_the_time_kept_for_the_next_backend_leaves_it_the_attempt(
-    serve: Any, mode: str, settles: float, asked: str
+    serve: Any,
+    mode: str,
+    settles: float,
+    asked: str,
 ) -> None:
     servers = {name: serve(ScriptedReply(text="In reeds.")) for name in ("first", "second")}
     chain = [backend(server.base_url, name=name) for name, server in servers.items()]

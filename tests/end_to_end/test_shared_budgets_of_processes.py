@@ -47,11 +47,23 @@ def spent(server: Any) -> dict[str, float]:
 
 
 def nightly(**ceilings: Any) -> SharedBudget:
-    return SharedBudget(Budget(**{"attempts": 1000, "seconds": None, **ceilings}), name="nightly")
+    return SharedBudget(
+        Budget(
+            **{
+                "attempts": 1000,
+                "seconds": None,
+                **ceilings,
+            }
+        ),
+        name="nightly",
+    )
 
 
 def test_a_second_client_goes_on_where_the_first_ended(
-    mode: str, serve: Any, backend_of: Any, redis_url: str
+    mode: str,
+    serve: Any,
+    backend_of: Any,
+    redis_url: str,
 ) -> None:
     server = serve(ANSWER)
     for done in (2, 1, 0):
@@ -73,7 +85,11 @@ def test_a_second_client_goes_on_where_the_first_ended(
     ],
 )
 def test_tokens_and_money_are_those_of_all(
-    ceilings: dict[str, Any], says: str, serve: Any, backend_of: Any, redis_url: str
+    ceilings: dict[str, Any],
+    says: str,
+    serve: Any,
+    backend_of: Any,
+    redis_url: str,
 ) -> None:
     server = serve(within_its_cap)
     chain = [backend_of(server, prices=PRICES)]
@@ -129,7 +145,11 @@ def test_every_level_is_held_or_none(serve: Any, backend_of: Any, redis_url: str
 
 
 def test_without_the_store_calls_are_refused_unless_the_budget_says_otherwise(
-    mode: str, serve: Any, backend_of: Any, redis_server: RedisServer, redis_url: str
+    mode: str,
+    serve: Any,
+    backend_of: Any,
+    redis_server: RedisServer,
+    redis_url: str,
 ) -> None:
     server = serve(ANSWER)
     strict = nightly(attempts=4)
@@ -176,7 +196,10 @@ def test_what_a_killed_process_held_is_counted_in_full(
     "foreign", ["nonsense", "[3]", '{"attempts": "x", "holds": [[1], 3, ["a", "b", "c", "d"]]}']
 )
 def test_a_value_that_is_none_of_ours_counts_as_nothing(
-    foreign: str, serve: Any, backend_of: Any, redis_url: str
+    foreign: str,
+    serve: Any,
+    backend_of: Any,
+    redis_url: str,
 ) -> None:
     server = serve(ANSWER)
     client = Client([backend_of(server)], store=redis_url, policy=ONCE)
@@ -188,9 +211,21 @@ def test_a_value_that_is_none_of_ours_counts_as_nothing(
     assert len(server.requests) == 2
 
 
-def call_until_it_ends(base_url: str, store: str, ceilings: dict[str, Any], made: Any) -> None:
+def call_until_it_ends(
+    base_url: str,
+    store: str,
+    ceilings: dict[str, Any],
+    made: Any,
+) -> None:
     client = Client(
-        [OpenAIChat("model", base_url=base_url, api_key="key", prices=PRICES)],
+        [
+            OpenAIChat(
+                "model",
+                base_url=base_url,
+                api_key="key",
+                prices=PRICES,
+            )
+        ],
         store=store,
         policy=ONCE,
     )
@@ -213,7 +248,10 @@ def call_until_it_ends(base_url: str, store: str, ceilings: dict[str, Any], made
     "ceilings", [{"attempts": 60}, {"output_tokens": 1200}, {"money": 60 * COST}]
 )
 def test_eight_processes_spend_it_together_and_no_more(
-    ceilings: dict[str, Any], serve: Any, redis_server: Any, redis_url: str
+    ceilings: dict[str, Any],
+    serve: Any,
+    redis_server: Any,
+    redis_url: str,
 ) -> None:
     server = serve(within_its_cap)
     context = multiprocessing.get_context("spawn")

@@ -148,7 +148,12 @@ def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
 def test_a_second_key_for_one_model_is_asked(serve: Any) -> None:
     provider = serve(ScriptedReply(status=402), ANSWER)
     chain = [
-        OpenAIChat("m", base_url=provider.base_url, api_key=key, name=key[-4:])
+        OpenAIChat(
+            "m",
+            base_url=provider.base_url,
+            api_key=key,
+            name=key[-4:],
+        )
         for key in (KEY, KEY, OTHER)
     ]
     with Client(chain) as client:

@@ -57,7 +57,13 @@ BOTH = pytest.mark.parametrize("mode", ["call", "acall"])
 
 def made(mode: str, backend: Any) -> Result:
     policy = rungwise.Policy(
-        limits=rungwise.Limits(retries=1, reasks=1, continuations=1, prefills=1, enlargements=1)
+        limits=rungwise.Limits(
+            retries=1,
+            reasks=1,
+            continuations=1,
+            prefills=1,
+            enlargements=1,
+        )
     )
     with Caller(
         mode, backend, policy=policy, **clocked({"jitter": lambda: 0.0, **waits_into([])})
@@ -71,7 +77,10 @@ def made(mode: str, backend: Any) -> Result:
 @pytest.mark.parametrize("kind", REPLIES)
 @pytest.mark.parametrize("modes", [("call", "whole"), ("acall", "awhole")], ids=["sync", "async"])
 def test_the_result_is_that_of_a_whole_body(
-    serve: Any, backend_of: Any, kind: str, modes: tuple[str, str]
+    serve: Any,
+    backend_of: Any,
+    kind: str,
+    modes: tuple[str, str],
 ) -> None:
     providers = [serve(REPLIES[kind]), serve(REPLIES[kind])]
     streamed, whole = (

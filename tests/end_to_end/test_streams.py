@@ -49,7 +49,10 @@ def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> No
 @pytest.mark.parametrize("second", [SECOND, FIRST + SECOND, "nest in reeds, " + SECOND])
 @pytest.mark.parametrize("chunk_size", [1, 9, 200])
 def test_nothing_is_lost_or_said_twice_after_a_cut(
-    run: Any, cut: Any, second: str, chunk_size: int
+    run: Any,
+    cut: Any,
+    second: str,
+    chunk_size: int,
 ) -> None:
     ended = run([cut(long(), FIRST), ScriptedReply(text=second, chunk_size=chunk_size)])
     ended.was("done", FIRST + SECOND)
@@ -127,7 +130,12 @@ def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
     ended = run(
         [cut(broken, '{"city":'), ScriptedReply(tool_calls=[ToolCall("call_9", "look", "{}")])]
     )
-    ended.was("done", tool_calls=(ToolCall("call_9", "look", "{}"),), added=[[], []], counts=[2])
+    ended.was(
+        "done",
+        tool_calls=(ToolCall("call_9", "look", "{}"),),
+        added=[[], []],
+        counts=[2],
+    )
 
 
 @STREAMED
@@ -163,7 +171,12 @@ def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: A
 
 @STREAMED
 def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
-    reply = ScriptedReply(text="a <b and <thi", chunk_size=20, finish="", done=False)
+    reply = ScriptedReply(
+        text="a <b and <thi",
+        chunk_size=20,
+        finish="",
+        done=False,
+    )
     run([reply, ScriptedReply(text=" more")]).was("done", "a <b and <thi more")
 
 

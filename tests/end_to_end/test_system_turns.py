@@ -23,7 +23,12 @@ ADDS = {
 MOVED = "system messages between the turns: they go to the front"
 
 
-def sent(serve: Any, mode: str, model: str, messages: list[Any]) -> tuple[Any, list[str]]:
+def sent(
+    serve: Any,
+    mode: str,
+    model: str,
+    messages: list[Any],
+) -> tuple[Any, list[str]]:
     provider = serve(ScriptedReply(text="Au nord."))
     backend = Anthropic(model, base_url=provider.base_url, api_key="k9")
     with Client(backend, **modes.options_of(mode)) as client:

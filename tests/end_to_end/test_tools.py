@@ -53,13 +53,24 @@ def test_cut_calls_for_ever_are_exhausted_after_three_larger_caps(
     run: Any, broken: ScriptedReply
 ) -> None:
     ended = run([broken], max_tokens=2000)
-    ended.was("exhausted", "", caps=[2000, 4000, 6000, 8000], added=[[]] * 4, tool_calls=())
+    ended.was(
+        "exhausted",
+        "",
+        caps=[2000, 4000, 6000, 8000],
+        added=[[]] * 4,
+        tool_calls=(),
+    )
     assert type(ended.error) is rungwise.Exhausted
 
 
 def test_cut_calls_for_ever_go_to_the_fallback_with_the_callers_own_cap(run: Any) -> None:
     ended = run([cut_call(finish="length")], [ANSWER], max_tokens=2000)
-    ended.was("done", counts=[4, 1], caps=[2000, 4000, 6000, 8000, 2000], tool_calls=(WHOLE,))
+    ended.was(
+        "done",
+        counts=[4, 1],
+        caps=[2000, 4000, 6000, 8000, 2000],
+        tool_calls=(WHOLE,),
+    )
 
 
 def test_whole_arguments_at_the_cap_are_taken_for_cut_whatever_the_finish_says(run: Any) -> None:
@@ -88,7 +99,13 @@ def test_a_call_that_is_whole_and_none_goes_back(run: Any, name: str, arguments:
     run([wrong, ANSWER]).was(
         "done", "", tool_calls=(WHOLE,), path="correct done", caps=[None, None], waits=[]
     )
-    run([wrong]).was("exhausted", "", tool_calls=(), path="correct exhausted", caps=[None, None])
+    run([wrong]).was(
+        "exhausted",
+        "",
+        tool_calls=(),
+        path="correct exhausted",
+        caps=[None, None],
+    )
 
 
 def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:

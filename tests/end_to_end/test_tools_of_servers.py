@@ -39,7 +39,12 @@ HOSTS = {
 
 
 def chat(host: str) -> OpenAIChat:
-    return OpenAIChat("m", base_url=HOSTS[host], api_key="sk-9d2f6b1c44e07a35", name=host)
+    return OpenAIChat(
+        "m",
+        base_url=HOSTS[host],
+        api_key="sk-9d2f6b1c44e07a35",
+        name=host,
+    )
 
 
 def encoded(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...]]:
@@ -108,13 +113,27 @@ def test_a_chain_of_two_servers(mode: str, serve: Any) -> None:
 def test_where_no_tool_is_left_for_a_fallback_no_choice_of_one_is_sent(
     api: str, serve: Any
 ) -> None:
-    made = told(serve, "openai", api, tools=[ODD], tool_choice="auto", parallel_tool_calls=False)
+    made = told(
+        serve,
+        "openai",
+        api,
+        tools=[ODD],
+        tool_choice="auto",
+        parallel_tool_calls=False,
+    )
     assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & made.body.keys()
     assert any(each.startswith("the tool crystal_ball: ") for each in made.lost)
 
 
 OWN: dict[str, tuple[Any, ...]] = {
-    "responses": (SEARCH, {"type": "mcp", "server_label": "s", "server_url": "https://mcp.test"}),
+    "responses": (
+        SEARCH,
+        {
+            "type": "mcp",
+            "server_label": "s",
+            "server_url": "https://mcp.test",
+        },
+    ),
     "anthropic": ({"type": "web_search_20250305", "name": "web_search"},),
     "gemini": ({"googleSearch": {}}, {"urlContext": {}}),
     "bedrock": ({"systemTool": {"name": "nova_grounding"}},),
@@ -136,24 +155,44 @@ def test_behind_another_backend_a_tool_goes_to_the_protocol_that_has_it(
 
 
 GRAMMAR = {"syntax": "lark", "definition": "start: /a+/"}
-FLAT = {"type": "custom", "name": "g", "description": "d", "format": {"type": "grammar", **GRAMMAR}}
+FLAT = {
+    "type": "custom",
+    "name": "g",
+    "description": "d",
+    "format": {"type": "grammar", **GRAMMAR},
+}
 DEEP = {
     "type": "custom",
-    "custom": {"name": "g", "description": "d", "format": {"type": "grammar", "grammar": GRAMMAR}},
+    "custom": {
+        "name": "g",
+        "description": "d",
+        "format": {"type": "grammar", "grammar": GRAMMAR},
+    },
 }
 
 
 @pytest.mark.parametrize("given", [FLAT, DEEP])
 @pytest.mark.parametrize(("api", "written"), [("openai", DEEP), ("responses", FLAT)])
 def test_a_tool_of_free_text_is_written_as_each_of_openais_protocols_has_it(
-    given: Any, api: str, written: Any, serve: Any
+    given: Any,
+    api: str,
+    written: Any,
+    serve: Any,
 ) -> None:
     assert told(serve, api, tools=[given]).body["tools"] == [written]
 
 
 def test_a_function_as_responses_have_it_is_written_as_chat_completions_have_it(serve: Any) -> None:
     [sent] = told(
-        serve, "openai", tools=[{"type": "function", "name": "look", "strict": True}]
+        serve,
+        "openai",
+        tools=[
+            {
+                "type": "function",
+                "name": "look",
+                "strict": True,
+            }
+        ],
     ).body["tools"]
     assert (sent["type"], sent["function"]["name"], sent["function"]["strict"]) == (
         "function",
@@ -260,9 +299,17 @@ def cases() -> list[tuple[str, Any, Any]]:
             "responses": FLAT_ONES[place],
             "anthropic": {"type": "tool", "name": name},
         }
-        sent |= {"gemini": gemini("ANY", name), "bedrock": {"tool": {"name": name}}, "ollama": None}
+        sent |= {
+            "gemini": gemini("ANY", name),
+            "bedrock": {"tool": {"name": name}},
+            "ollama": None,
+        }
         found += [(api, each, sent[api]) for api in PROTOCOLS for each in given]
-    lists = {"openai": ALLOWED[0], "responses": ALLOWED[1], "gemini": gemini("ANY", "look", "note")}
+    lists = {
+        "openai": ALLOWED[0],
+        "responses": ALLOWED[1],
+        "gemini": gemini("ANY", "look", "note"),
+    }
     found += [(api, each, lists.get(api)) for api in PROTOCOLS for each in ALLOWED]
     single = {"anthropic": {"type": "tool", "name": "look"}, "bedrock": {"tool": {"name": "look"}}}
     found += [(api, ONE, sent) for api, sent in single.items()]
@@ -283,7 +330,10 @@ def cases() -> list[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(("api", "choice", "sent"), cases(), ids=str)
 def test_a_choice_is_sent_as_the_protocol_has_it_or_told(
-    api: str, choice: Any, sent: Any, serve: Any
+    api: str,
+    choice: Any,
+    sent: Any,
+    serve: Any,
 ) -> None:
     made = told(serve, api, tools=[LOOK, FREE], tool_choice=choice)
     body = made.body
@@ -327,9 +377,17 @@ OPENAPI: dict[str, Any] = {
         "b": {
             "type": "ARRAY",
             "minItems": "2",
-            "items": {"type": "INTEGER", "format": "int64", "nullable": False},
+            "items": {
+                "type": "INTEGER",
+                "format": "int64",
+                "nullable": False,
+            },
         },
-        "c": {"anyOf": [{"type": "NUMBER"}, {"type": "BOOLEAN"}], "nullable": True, "title": "C"},
+        "c": {
+            "anyOf": [{"type": "NUMBER"}, {"type": "BOOLEAN"}],
+            "nullable": True,
+            "title": "C",
+        },
         "type": {"type": "STRING", "maxLength": 9, "default": "OBJECT"},
         "nullable": {
             "type": "OBJECT",
@@ -342,8 +400,16 @@ JSON_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "type": {"type": "string", "maxLength": 9, "default": "OBJECT"},
-        "a": {"type": ["string", "null"], "enum": ["x", "y", None], "examples": ["x"]},
-        "b": {"type": "array", "minItems": 2, "items": {"type": "integer", "format": "int64"}},
+        "a": {
+            "type": ["string", "null"],
+            "enum": ["x", "y", None],
+            "examples": ["x"],
+        },
+        "b": {
+            "type": "array",
+            "minItems": 2,
+            "items": {"type": "integer", "format": "int64"},
+        },
         "c": {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "null"}], "title": "C"},
         "nullable": {"type": "object", "properties": {"deep": {"type": ["string", "null"]}}},
     },
@@ -363,7 +429,15 @@ OTHERS = [api for api in PROTOCOLS if api != "gemini"]
 
 
 def declared(schema: Any, name: str = "parameters") -> dict[str, Any]:
-    return {"functionDeclarations": [{"name": "f", "description": "d", name: schema}]}
+    return {
+        "functionDeclarations": [
+            {
+                "name": "f",
+                "description": "d",
+                name: schema,
+            }
+        ]
+    }
 
 
 def schema_in(api: str, body: dict[str, Any]) -> Any:
@@ -388,7 +462,12 @@ def schema_in(api: str, body: dict[str, Any]) -> Any:
     ids=["openapi", "bare", "json schema", "lower case", "snake case", "reference"],
 )
 @pytest.mark.parametrize("api", OTHERS)
-def test_its_schemas_are_written_as_json_schema(api: str, tool: Any, sent: Any, serve: Any) -> None:
+def test_its_schemas_are_written_as_json_schema(
+    api: str,
+    tool: Any,
+    sent: Any,
+    serve: Any,
+) -> None:
     body = told(serve, "gemini", api, tools=[tool]).body
     assert schema_in(api, body) == sent
     assert [*schema_in(api, body)["properties"]] == [*sent["properties"]]

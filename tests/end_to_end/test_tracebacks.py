@@ -30,12 +30,22 @@ ANSWER = ScriptedReply(text="In the reeds.")
 TOO_LONG = ScriptedReply(status=413)
 FAST = rungwise.Policy(
     limits=rungwise.Limits(retries=0),
-    timeouts=rungwise.Timeouts(connect=0.2, first_token=0.2, stall=0.2, total=0.4),
+    timeouts=rungwise.Timeouts(
+        connect=0.2,
+        first_token=0.2,
+        stall=0.2,
+        total=0.4,
+    ),
 )
 
 
 def backend(url: str, kind: type[OpenAIChat] = OpenAIChat) -> OpenAIChat:
-    return kind("model", base_url=url, api_key=KEY, headers={"x-api-key": HEADER, "x-team": HEADER})
+    return kind(
+        "model",
+        base_url=url,
+        api_key=KEY,
+        headers={"x-api-key": HEADER, "x-team": HEADER},
+    )
 
 
 def rendered(error: BaseException) -> dict[str, str]:
@@ -47,7 +57,11 @@ def rendered(error: BaseException) -> dict[str, str]:
         )
     }
     console = rich.console.Console(file=io.StringIO(), width=300)
-    many = {"locals_max_string": None, "locals_max_length": None, "extra_lines": 0}
+    many = {
+        "locals_max_string": None,
+        "locals_max_length": None,
+        "extra_lines": 0,
+    }
     console.print(
         rich.traceback.Traceback.from_exception(kind, error, trace, show_locals=True, **many)
     )
@@ -175,7 +189,12 @@ WRONG: list[tuple[Callable[[], Any], dict[str, Any]]] = [
 @pytest.mark.full
 @MODES
 @pytest.mark.parametrize(("given", "options"), WRONG)
-def test_of_what_cannot_be_sent(serve: Any, mode: str, given: Any, options: dict[str, Any]) -> None:
+def test_of_what_cannot_be_sent(
+    serve: Any,
+    mode: str,
+    given: Any,
+    options: dict[str, Any],
+) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
         error = caught(mode, client, given, **options)
     assert isinstance(error, rungwise.ConfigurationError)

@@ -44,7 +44,10 @@ def asked_of(stage: Stage) -> str:
 @everywhere
 @always
 def test_an_sdk_reads_text_reasoning_and_usage(
-    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+    api: str,
+    backend: str,
+    way: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     reply = ScriptedReply(text=TEXT, reasoning=THOUGHT, chunk_size=5)
     fields = usage_fields(api) if sdks.streams(way) else {}
@@ -67,9 +70,17 @@ def test_an_sdk_reads_text_reasoning_and_usage(
 @everywhere
 @always
 def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
-    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+    api: str,
+    backend: str,
+    way: str,
+    stages: tuple[Stage, ...],
 ) -> None:
-    asks = ScriptedReply(text="I look.", reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS)
+    asks = ScriptedReply(
+        text="I look.",
+        reasoning=THOUGHT,
+        signature=SIGNED,
+        tool_calls=CALLS,
+    )
     with chained(stages, (backend, [asks, ScriptedReply(text=TEXT)])) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
         assert first.error is None
@@ -94,7 +105,10 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
 @pytest.mark.parametrize("text", ["", "I look."])
 @pytest.mark.parametrize("api", ["anthropic", "responses", "gemini"])
 def test_a_signature_without_words_comes_back_too(
-    api: str, text: str, way: str, stages: tuple[Stage, ...]
+    api: str,
+    text: str,
+    way: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     """Providers may keep the words of the reasoning to themselves; without its signature it is lost
     all the same.
@@ -182,7 +196,10 @@ def test_signatures_stay_with_the_provider_that_made_them(
 @everywhere
 @always
 def test_a_partial_answer_ends_as_cut_by_length(
-    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+    api: str,
+    backend: str,
+    way: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     cut = ScriptedReply(text=TEXT, finish="length")
     with chained(
@@ -196,7 +213,10 @@ def test_a_partial_answer_ends_as_cut_by_length(
 @always
 @pytest.mark.parametrize("backend", ["openai", "responses", "gemini"])
 def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
-    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    backend: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     once = Policy(limits=Limits(retries=0, continuations=0))
     with chained(
@@ -213,7 +233,10 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
 # which has no word for it
 @pytest.mark.parametrize("backend", [api for api in PROTOCOLS if api != "ollama"])
 def test_a_refusal_has_its_protocols_form(
-    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+    api: str,
+    backend: str,
+    way: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     says_why = backend != "bedrock"
     reply = (
@@ -244,7 +267,10 @@ def test_ids_are_unique(api: str, way: str, stages: tuple[Stage, ...]) -> None:
 @always
 @everywhere
 def test_an_overloaded_provider_is_asked_again(
-    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    backend: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     with chained(
         stages, (backend, [ScriptedReply(status=503), ScriptedReply(text=TEXT)])
@@ -259,7 +285,10 @@ def test_an_overloaded_provider_is_asked_again(
 @everywhere
 @pytest.mark.sampled(3)
 def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
-    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    backend: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     other = PROTOCOLS[(PROTOCOLS.index(backend) + 1) % len(PROTOCOLS)]
     once = Policy(limits=Limits(retries=0, continuations=0))
@@ -323,7 +352,10 @@ def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[St
 @pytest.mark.parametrize("library", [httpx, httpx2])
 @pytest.mark.parametrize("streams", [False, True])
 def test_it_serves_both_libraries_on_both_event_loops(
-    loop: str, library: Any, streams: bool, stages: tuple[Stage, ...]
+    loop: str,
+    library: Any,
+    streams: bool,
+    stages: tuple[Stage, ...],
 ) -> None:
     async def main(transport: Any) -> str:
         body = {**written("openai"), "stream": streams}

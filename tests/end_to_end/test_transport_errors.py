@@ -67,7 +67,10 @@ def body_of(seen: sdks.Seen) -> dict[str, Any]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("api", APIS)
 def test_a_providers_failure_is_503_with_its_causes(
-    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    backend: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     policy = Policy(limits=Limits(retries=2))
     with chained(stages, (backend, [ScriptedReply(status=500)]), policy=policy) as transport:
@@ -86,7 +89,10 @@ def test_a_providers_failure_is_503_with_its_causes(
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("status", [401, 402, 403, 404, 429])
 def test_what_is_wrong_with_the_chain_is_no_fault_of_the_program(
-    api: str, way: str, status: int, stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    status: int,
+    stages: tuple[Stage, ...],
 ) -> None:
     """A key that a provider refuses is the operator's: a program that reads 401 would doubt its
     own.
@@ -153,7 +159,10 @@ def test_a_deadline_that_has_passed_is_504(api: str, way: str, stages: tuple[Sta
     ],
 )
 def test_a_faulty_request_keeps_the_providers_reason(
-    api: str, way: str, error: dict[str, str], stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    error: dict[str, str],
+    stages: tuple[Stage, ...],
 ) -> None:
     with chained(stages, ("openai", [ScriptedReply(status=400, error=error)])) as transport:
         seen = sdks.ask(api, way, transport=transport)
@@ -256,7 +265,10 @@ def test_what_is_no_client_is_refused_at_once(chains: Any) -> None:
 @pytest.mark.parametrize("body", NONSENSE, ids=range(len(NONSENSE)))
 @pytest.mark.parametrize("api", APIS)
 def test_nonsense_is_a_faulty_request(
-    api: str, body: bytes, streams: bool, stages: tuple[Stage, ...]
+    api: str,
+    body: bytes,
+    streams: bool,
+    stages: tuple[Stage, ...],
 ) -> None:
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
         response = post(transport, api, body, streams=streams)

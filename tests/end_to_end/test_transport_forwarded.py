@@ -67,7 +67,10 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", APIS)
 def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
-    api: str, streams: bool, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture
+    api: str,
+    streams: bool,
+    stages: tuple[Stage, ...],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     other = "ollama"
     body = written(api, **UNKNOWN[api])
@@ -105,7 +108,10 @@ def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("api", "fields", "name"), ALONE)
 def test_without_such_a_backend_it_is_a_clear_error(
-    api: str, fields: dict[str, Any], name: str, stages: tuple[Stage, ...]
+    api: str,
+    fields: dict[str, Any],
+    name: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     other = "anthropic" if api != "anthropic" else "gemini"
     with chained(stages, (other, [ScriptedReply(text=TEXT)])) as transport:
@@ -151,7 +157,10 @@ def test_an_sdk_reads_what_was_forwarded(api: str, way: str, stages: tuple[Stage
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", APIS)
 def test_an_error_comes_back_word_for_word(
-    api: str, streams: bool, status: int, stages: tuple[Stage, ...]
+    api: str,
+    streams: bool,
+    status: int,
+    stages: tuple[Stage, ...],
 ) -> None:
     error = {"message": "Not in this house.", "code": "house_rule"}
     with chained(stages, (api, [ScriptedReply(status=status, error=error)])) as transport:
@@ -241,7 +250,11 @@ def host() -> Iterator[str]:
     ],
 )
 def test_other_requests_go_on_as_written_to_their_own_address(
-    library: Any, method: str, path: str, host: str, stages: tuple[Stage, ...]
+    library: Any,
+    method: str,
+    path: str,
+    host: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     with (
         chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport,
@@ -250,7 +263,11 @@ def test_other_requests_go_on_as_written_to_their_own_address(
         answer = client.request(
             method, host + path, content="as it is", headers={"authorization": f"Bearer {sdks.KEY}"}
         )
-    assert answer.json()["got"] == {"path": path, "key": f"Bearer {sdks.KEY}", "body": "as it is"}
+    assert answer.json()["got"] == {
+        "path": path,
+        "key": f"Bearer {sdks.KEY}",
+        "body": "as it is",
+    }
     assert stages[0].requests == []
 
 

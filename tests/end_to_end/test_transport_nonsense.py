@@ -38,7 +38,11 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 "role": "assistant",
                 "content": None,
                 "tool_calls": [
-                    {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+                    {
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "look", "arguments": "{}"},
+                    }
                 ],
             },
             {"role": "tool", "tool_call_id": "c", "content": "Grey."},
@@ -72,15 +76,30 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 "summary": [{"type": "summary_text", "text": "hm"}],
                 "encrypted_content": "e",
             },
-            {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c", "output": "Grey."},
+            {
+                "type": "function_call",
+                "call_id": "c",
+                "name": "look",
+                "arguments": "{}",
+            },
+            {
+                "type": "function_call_output",
+                "call_id": "c",
+                "output": "Grey.",
+            },
             {
                 "type": "message",
                 "role": "assistant",
                 "content": [{"type": "output_text", "text": "Grey."}],
             },
         ],
-        "tools": [{"type": "function", "name": "look", "parameters": PARAMETERS}],
+        "tools": [
+            {
+                "type": "function",
+                "name": "look",
+                "parameters": PARAMETERS,
+            }
+        ],
         "tool_choice": {"type": "function", "name": "look"},
         "include": ["reasoning.encrypted_content"],
         "reasoning": {"effort": "low", "summary": "auto"},
@@ -88,7 +107,11 @@ VALID: Final[dict[str, dict[str, Any]]] = {
         "store": False,
         "top_p": 1,
         "text": {
-            "format": {"type": "json_schema", "name": "x", "schema": PARAMETERS},
+            "format": {
+                "type": "json_schema",
+                "name": "x",
+                "schema": PARAMETERS,
+            },
             "verbosity": "low",
         },
         "metadata": {"a": "b"},
@@ -98,23 +121,44 @@ VALID: Final[dict[str, dict[str, Any]]] = {
         "stream_options": {"include_obfuscation": False},
     },
     "anthropic": {
-        "system": [{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}],
+        "system": [
+            {
+                "type": "text",
+                "text": "Be short.",
+                "cache_control": {"type": "ephemeral"},
+            }
+        ],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
             {
                 "role": "assistant",
                 "content": [
                     {"type": "thinking", "thinking": "hm", "signature": "s"},
-                    {"type": "tool_use", "id": "c", "name": "look", "input": {"bird": "x"}},
+                    {
+                        "type": "tool_use",
+                        "id": "c",
+                        "name": "look",
+                        "input": {"bird": "x"},
+                    },
                 ],
             },
             {
                 "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "c", "content": "Grey."}],
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "c",
+                        "content": "Grey.",
+                    }
+                ],
             },
         ],
         "tools": [{"name": "look", "input_schema": PARAMETERS}],
-        "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
+        "tool_choice": {
+            "type": "tool",
+            "name": "look",
+            "disable_parallel_tool_use": True,
+        },
         "max_tokens": 9_000,
         "thinking": {"type": "enabled", "budget_tokens": 1_024},
         "stop_sequences": ["END"],
@@ -217,7 +261,13 @@ def spoiled(draw: st.DrawFn) -> tuple[str, Any, bool]:
     return api, body, draw(st.booleans())
 
 
-def check(transport: Any, api: str, body: Any, *, streams: bool) -> httpx.Response:
+def check(
+    transport: Any,
+    api: str,
+    body: Any,
+    *,
+    streams: bool,
+) -> httpx.Response:
     """Send a body, and check that what comes back is an answer or a proper error."""
     if streams and api != "gemini":
         body = {**body, "stream": True}

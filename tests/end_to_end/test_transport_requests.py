@@ -155,7 +155,11 @@ PLACES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "stop": ("stop",),
         "choice": ("tool_choice",),
     },
-    "responses": {"temperature": ("temperature",), "top_p": ("top_p",), "choice": ("tool_choice",)},
+    "responses": {
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        "choice": ("tool_choice",),
+    },
     "anthropic": {
         "temperature": ("temperature",),
         "top_p": ("top_p",),
@@ -293,7 +297,11 @@ def test_a_system_prompt_and_earlier_turns_go_along(
 def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(
     stages: tuple[Stage, ...],
 ) -> None:
-    fields = {"top_k": 5, "temperature": 0.5, "output_config": {"effort": "low"}}
+    fields = {
+        "top_k": 5,
+        "temperature": 0.5,
+        "output_config": {"effort": "low"},
+    }
     with chained(stages, ("anthropic", [ANSWER])) as transport:
         assert post(transport, "anthropic", written("anthropic", **fields)).status_code == 200
     sent = one(stages[0]).body
@@ -359,7 +367,11 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
         ),
         (
             "openai",
-            {"response_format": {"type": "text"}, "stream_options": None, "metadata": {"a": "b"}},
+            {
+                "response_format": {"type": "text"},
+                "stream_options": None,
+                "metadata": {"a": "b"},
+            },
         ),
         (
             "responses",
@@ -377,7 +389,11 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
         ),
         (
             "responses",
-            {"include": [], "previous_response_id": None, "reasoning": {"summary": "auto"}},
+            {
+                "include": [],
+                "previous_response_id": None,
+                "reasoning": {"summary": "auto"},
+            },
         ),
         (
             "anthropic",

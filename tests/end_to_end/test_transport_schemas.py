@@ -37,7 +37,15 @@ FORMATS: Final[dict[str, dict[str, Any]]] = {
             "json_schema": {"name": "bird", "schema": SCHEMA},
         }
     },
-    "responses": {"text": {"format": {"type": "json_schema", "name": "bird", "schema": SCHEMA}}},
+    "responses": {
+        "text": {
+            "format": {
+                "type": "json_schema",
+                "name": "bird",
+                "schema": SCHEMA,
+            }
+        }
+    },
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
 }
@@ -48,7 +56,10 @@ LIST: Final = {"type": "array", "items": {"type": "integer"}}
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("api", APIS)
 def test_a_wrong_answer_is_corrected_within_the_call(
-    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    backend: str,
+    stages: tuple[Stage, ...],
 ) -> None:
     script = [ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)]
     with chained(stages, (backend, script), hold=sdks.streams(way)) as transport:
@@ -177,11 +188,28 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: tuple[St
     ],
 )
 def test_calls_of_tools_are_checked(
-    api: str, way: str, call: tuple[str, str], stages: tuple[Stage, ...]
+    api: str,
+    way: str,
+    call: tuple[str, str],
+    stages: tuple[Stage, ...],
 ) -> None:
-    wrong = ScriptedReply(tool_calls=({"id": "call_1", "name": call[0], "arguments": call[1]},))
+    wrong = ScriptedReply(
+        tool_calls=(
+            {
+                "id": "call_1",
+                "name": call[0],
+                "arguments": call[1],
+            },
+        )
+    )
     right = ScriptedReply(
-        tool_calls=({"id": "call_2", "name": "look", "arguments": '{"bird": "heron"}'},)
+        tool_calls=(
+            {
+                "id": "call_2",
+                "name": "look",
+                "arguments": '{"bird": "heron"}',
+            },
+        )
     )
     with chained(stages, ("openai", [wrong, right])) as transport:
         seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])

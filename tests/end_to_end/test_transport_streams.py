@@ -30,7 +30,15 @@ TEXT: Final = (
 )
 STREAMS: Final = ("stream", "astream")
 CUT_CALL: Final = ScriptedReply(
-    text="I look.", tool_calls=({"id": "c", "name": "look", "arguments": '{"bi'},), finish="length"
+    text="I look.",
+    tool_calls=(
+        {
+            "id": "c",
+            "name": "look",
+            "arguments": '{"bi',
+        },
+    ),
+    finish="length",
 )
 ENDS: Final = {
     "openai": ('"finish_reason":"stop"', "data: [DONE]"),
@@ -79,7 +87,13 @@ def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(
     api: str, way: str, stages: tuple[Stage, ...]
 ) -> None:
     whole = ScriptedReply(
-        tool_calls=({"id": "c", "name": "look", "arguments": '{"bird": "heron"}'},)
+        tool_calls=(
+            {
+                "id": "c",
+                "name": "look",
+                "arguments": '{"bird": "heron"}',
+            },
+        )
     )
     with chained(stages, ("openai", [CUT_CALL, whole])) as transport:
         seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
@@ -94,7 +108,13 @@ def test_a_stream_that_is_held_has_only_what_stays(
     api: str, way: str, stages: tuple[Stage, ...]
 ) -> None:
     whole = ScriptedReply(
-        tool_calls=({"id": "c", "name": "look", "arguments": '{"bird": "heron"}'},)
+        tool_calls=(
+            {
+                "id": "c",
+                "name": "look",
+                "arguments": '{"bird": "heron"}',
+            },
+        )
     )
     with chained(stages, ("openai", [CUT_CALL, whole]), hold=True) as transport:
         seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
@@ -150,7 +170,11 @@ def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[St
     first = {"content": "a\ud800", "reasoning_content": "r\udc00"}
     deltas = [first, {"content": "b\ud83d"}, {"content": "\ude00!"}]
     chunks = [
-        {"id": "1", "model": "m\ud800", "choices": [{"index": 0, "delta": delta}]}
+        {
+            "id": "1",
+            "model": "m\ud800",
+            "choices": [{"index": 0, "delta": delta}],
+        }
         for delta in deltas
     ]
     chunks[-1]["choices"][0]["finish_reason"] = "stop"  # type: ignore[index]
@@ -216,13 +240,25 @@ TROUBLES: Final[dict[str, Any]] = {
     "bad request": lambda text: ScriptedReply(status=400),
     "no JSON": lambda text: ScriptedReply(body="<html>"),
 }
-SCHEMA: Final = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+}
 JSON: Final = '{"name": "heron, or egret, or bittern"}'
 SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "openai": {
         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
     },
-    "responses": {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}},
+    "responses": {
+        "text": {
+            "format": {
+                "type": "json_schema",
+                "name": "x",
+                "schema": SCHEMA,
+            }
+        }
+    },
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
 }

@@ -13,7 +13,14 @@ HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 
 def part(text: str, output: int = 7, **more: Any) -> ScriptedReply:
     usage = {"prompt_tokens": 10, "completion_tokens": output}
-    return ScriptedReply(text=text, **{"finish": "length", "usage": usage, **more})
+    return ScriptedReply(
+        text=text,
+        **{
+            "finish": "length",
+            "usage": usage,
+            **more,
+        },
+    )
 
 
 def last(text: str, output: int = 5, **more: Any) -> ScriptedReply:
@@ -126,7 +133,10 @@ def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(r
     ids=["blank again", "clean", "echo", "restart", "overlap", "user turn"],
 )
 def test_nothing_is_said_twice_at_the_seam(
-    run: Any, backends: Any, second: str, chunk_size: int
+    run: Any,
+    backends: Any,
+    second: str,
+    chunk_size: int,
 ) -> None:
     first = part("The heron wades and it ", chunk_size=chunk_size)
     ended = run([first, last(second, chunk_size=chunk_size)], backends=backends)

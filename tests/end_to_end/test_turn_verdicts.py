@@ -175,7 +175,12 @@ def test_a_function_that_cannot_tell_means_that_a_person_must(serve: Any) -> Non
     def cannot_tell(city: str) -> bool:
         raise KeyError(city)
 
-    look = Tool(ran.append, name="look", parameters={"type": "object"}, needs_approval=cannot_tell)
+    look = Tool(
+        ran.append,
+        name="look",
+        parameters={"type": "object"},
+        needs_approval=cannot_tell,
+    )
     with Client(backend("openai", serve(ScriptedReply(tool_calls=[CALLS[0]]), ANSWER))) as client:
         assert client.turn("Look.", tools=[look]).outcome == "awaiting_approval"
     assert ran == []
@@ -271,5 +276,12 @@ def test_verdicts_judge_what_ends_a_turn_and_no_calls_of_tools(
     provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), ScriptedReply(text='{"value": ["[1]"]}'))
     register = Register()
     with Client(backend(api, provider)) as client:
-        result = ask(client, mode, "Look.", tools=register.tools, returns=list[str], verdict=cites)
+        result = ask(
+            client,
+            mode,
+            "Look.",
+            tools=register.tools,
+            returns=list[str],
+            verdict=cites,
+        )
     assert (result.outcome, result.value, len(register.ran)) == ("finished", ["[1]"], 1)

@@ -307,7 +307,13 @@ def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
     policy = TurnPolicy(budget=Budget(seconds=0.3))
     try:
         for compactor in (hang, sleep) if is_async(mode) else (hang,):
-            turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=compactor, policy=policy)
+            turned = run_turn(
+                mode,
+                OVERFLOW,
+                messages=LONG,
+                compactor=compactor,
+                policy=policy,
+            )
             assert (turned.outcome, turned.result.error) == ("over_budget", None)
             assert turned.result.seconds < 5
     finally:
@@ -323,7 +329,13 @@ def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
         cancellation.cancel()
         is_over.wait(30)
 
-    turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=hang, cancellation=cancellation)
+    turned = run_turn(
+        mode,
+        OVERFLOW,
+        messages=LONG,
+        compactor=hang,
+        cancellation=cancellation,
+    )
     is_over.set()
     assert (turned.outcome, turned.result.plain_messages) == ("cancelled", LONG)
 
@@ -543,7 +555,13 @@ def test_a_tool_read_from_a_function_is_sent_called_and_planned(
 ) -> None:
     box = Toolbox.of([Tool(search, strict=True)])
     asks = ScriptedReply(
-        tool_calls=[{"id": "call_1", "name": "search", "arguments": '{"query": "x"}'}]
+        tool_calls=[
+            {
+                "id": "call_1",
+                "name": "search",
+                "arguments": '{"query": "x"}',
+            }
+        ]
     )
     provider = serve(asks)
     with rungwise.Client(backend_of(provider)) as client:

@@ -148,7 +148,10 @@ def check(
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
 def test_each_call_is_followed_by_its_result(
-    api: str, whose: str, history: str, serve: Any
+    api: str,
+    whose: str,
+    history: str,
+    serve: Any,
 ) -> None:
     messages, results = HISTORIES[history]
     [conversation] = sent(api, serve(ANSWER), own(api, messages) if whose == "caller" else messages)
@@ -178,10 +181,20 @@ def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> Non
     marked = {"cache_control": {"type": "ephemeral"}}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s=="}
     calls = [
-        {"type": "tool_use", "id": id, "name": "look_up", "input": {"b": 1, "a": 2}}
+        {
+            "type": "tool_use",
+            "id": id,
+            "name": "look_up",
+            "input": {"b": 1, "a": 2},
+        }
         for id in ("c1", "c2")
     ]
-    told = {"type": "tool_result", "tool_use_id": "c1", "content": "R", **marked}
+    told = {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": "R",
+        **marked,
+    }
     said = {"type": "text", "text": "And?", **marked}
     given = [
         {"role": "user", "content": "Where?"},
@@ -293,7 +306,11 @@ def test_what_goes_on_from_a_stored_response_may_answer_its_calls(serve: Any) ->
     *_, conversation = sent(
         "responses", provider, asked, parameters={"previous_response_id": "resp_1"}
     )
-    made = {"type": "function_call_output", "call_id": "c1", "output": NO_RESULT}
+    made = {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": NO_RESULT,
+    }
     assert conversation == [*asked, made]
 
 
@@ -312,13 +329,22 @@ def test_a_result_stands_right_behind_its_call_among_items(serve: Any) -> None:
     [conversation] = sent("responses", serve(ANSWER), given)
     assert conversation == [
         *given[:2],
-        {"type": "function_call_output", "call_id": "c1", "output": NO_RESULT},
+        {
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": NO_RESULT,
+        },
         *given[2:],
     ]
 
 
 def test_a_call_of_free_text_gets_a_result_of_its_own_kind(serve: Any) -> None:
-    call = {"type": "custom_tool_call", "call_id": "c1", "name": "write", "input": "Reeds."}
+    call = {
+        "type": "custom_tool_call",
+        "call_id": "c1",
+        "name": "write",
+        "input": "Reeds.",
+    }
     [conversation] = sent(
         "responses", serve(ANSWER), [*own("responses", [USER]), call, *own("responses", [NEXT])]
     )
@@ -374,7 +400,10 @@ def messages_sent(
 @pytest.mark.parametrize("prefill", [False, True])
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
 def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
-    api: str, whose: str, prefill: bool, serve: Any
+    api: str,
+    whose: str,
+    prefill: bool,
+    serve: Any,
 ) -> None:
     provider = serve(ANSWER)
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]
@@ -396,7 +425,10 @@ def test_an_answer_that_broke_off_in_words_is_gone_on_with(api: str, serve: Any)
 @pytest.mark.parametrize("prefill", [False, True])
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
 def test_the_call_has_its_result_in_each_later_attempt_too(
-    api: str, whose: str, prefill: bool, serve: Any
+    api: str,
+    whose: str,
+    prefill: bool,
+    serve: Any,
 ) -> None:
     provider = serve(CUT, ANSWER)
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]

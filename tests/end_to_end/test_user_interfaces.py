@@ -19,7 +19,11 @@ from rungwise.testing import testing as no_waits
 from support.ui_readers import AgUiReader, SseReader, VercelReader
 from support.ui_server import RIGHT, TROUBLES, app_of, not_green, provider_reply, served
 
-EVENTS = {"taken back": "answered_wrongly", "fallback": "failed_transiently", "cut": "interrupted"}
+EVENTS = {
+    "taken back": "answered_wrongly",
+    "fallback": "failed_transiently",
+    "cut": "interrupted",
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +68,14 @@ def test_vercels_stream(url: str, trouble: str, hold: bool) -> None:
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_ag_ui(url: str, trouble: str) -> None:
     messages = [{"id": "q", "role": "user", "content": trouble}]
-    answer = httpx.post(f"{url}/ag-ui", json={"threadId": "t", "runId": "r", "messages": messages})
+    answer = httpx.post(
+        f"{url}/ag-ui",
+        json={
+            "threadId": "t",
+            "runId": "r",
+            "messages": messages,
+        },
+    )
     reader = AgUiReader([*messages]).feed(answer.content)
     assert (reader.text, reader.end["type"]) == (RIGHT, "RUN_FINISHED")
     assert [message["content"] for message in reader.messages] == [trouble, RIGHT]
@@ -86,7 +97,14 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(url: str) -> None:
     ]
     assert shown.text == RIGHT
     messages = [{"id": "q", "role": "user", "content": "tools"}]
-    answer = httpx.post(f"{url}/ag-ui", json={"threadId": "t", "runId": "r", "messages": messages})
+    answer = httpx.post(
+        f"{url}/ag-ui",
+        json={
+            "threadId": "t",
+            "runId": "r",
+            "messages": messages,
+        },
+    )
     agent = AgUiReader([*messages]).feed(answer.content)
     assert [each["role"] for each in agent.messages] == [
         "user",

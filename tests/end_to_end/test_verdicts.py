@@ -83,7 +83,13 @@ def chain_of(api: str, form: str) -> Any:
 def proved(api: str, form: str) -> tuple[int, float]:
     """Return the most attempts and the most money of a call that asks for a bird."""
     chain = chain_of(api, form)("http://127.0.0.1/v1")
-    certificate = rungwise.verify(POLICY, chain, max_tokens=4_000, input_tokens=100, returns=Bird)
+    certificate = rungwise.verify(
+        POLICY,
+        chain,
+        max_tokens=4_000,
+        input_tokens=100,
+        returns=Bird,
+    )
     return certificate.worst_of("attempts").value, certificate.worst_of("money").value
 
 
@@ -241,7 +247,12 @@ LOOK = {
     ],
 )
 def test_a_wrong_tool_call_goes_back(
-    api: str, mode: str, name: str, arguments: str, says: str, note: str
+    api: str,
+    mode: str,
+    name: str,
+    arguments: str,
+    says: str,
+    note: str,
 ) -> None:
     wrong = ScriptedReply(tool_calls=[ToolCall("call_1", name, arguments)])
     right = ScriptedReply(tool_calls=[ToolCall("call_2", "look", '{"city": "Lund"}')])
@@ -300,7 +311,13 @@ def test_one_chain_may_mix_all_three_ways(serve: Any) -> None:
     wrong = [serve(reply(form, WRONG)) for form in ("schema", "tool")]
     right = serve(reply("words", f"```json\n{RIGHT}\n```"))
     chain = [
-        protocols.backend(api, provider.base_url, name=form, model=form, capabilities=FORMS[form])
+        protocols.backend(
+            api,
+            provider.base_url,
+            name=form,
+            model=form,
+            capabilities=FORMS[form],
+        )
         for api, form, provider in zip(
             ("openai", "anthropic", "gemini"), FORMS, (*wrong, right), strict=True
         )

@@ -124,9 +124,16 @@ def test_a_refusal_that_is_framed_as_an_event_is_not_asked_again(run: Any) -> No
 )
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_whole_reply_behind_a_comment_is_read(
-    run: Any, start: str, indent: int | None, end: str
+    run: Any,
+    start: str,
+    indent: int | None,
+    end: str,
 ) -> None:
-    choice = {"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}
+    choice = {
+        "index": 0,
+        "message": {"content": "In the reeds."},
+        "finish_reason": "stop",
+    }
     body = start + json.dumps({"choices": [choice]}, indent=indent)
     run([ScriptedReply(body=body.replace("\n", end))]).was("done", "In the reeds.", counts=[1])
 

@@ -81,7 +81,11 @@ ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
 @pytest.mark.own_connections
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_call_leaves_nothing_for_the_collector(
-    mode: str, ending: str, serve: Serve, backend_of: Any, garbage: Any
+    mode: str,
+    ending: str,
+    serve: Serve,
+    backend_of: Any,
+    garbage: Any,
 ) -> None:
     with Caller(mode, backend_of(serve(*ENDINGS[ending])), policy=QUICK) as caller:
 
@@ -100,10 +104,18 @@ def test_a_call_leaves_nothing_for_the_collector(
 @pytest.mark.parametrize("protocol", protocols.PROTOCOLS)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
-    mode: str, protocol: str, serve: Serve, caplog: pytest.LogCaptureFixture
+    mode: str,
+    protocol: str,
+    serve: Serve,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     provider = serve(
-        ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02)
+        ScriptedReply(
+            text="Rayleigh scattering.",
+            chunk_size=4,
+            cut_after=1_000,
+            chunk_delay=0.02,
+        )
     )
     backend = protocols.backend(protocol, provider.base_url)
     client = Client(backend, observer=lambda step: steps.append(step))
@@ -140,7 +152,11 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
 @pytest.mark.parametrize("tool", [look, alook], ids=["look", "alook"])
 @pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
 def test_a_turn_leaves_nothing_for_the_collector(
-    mode: str, tool: Any, serve: Serve, backend_of: Any, garbage: Any
+    mode: str,
+    tool: Any,
+    serve: Serve,
+    backend_of: Any,
+    garbage: Any,
 ) -> None:
     # which runs in an event loop of its own: asyncio's leaves cycles
     if tool is alook and not mode.startswith("a"):
@@ -190,7 +206,11 @@ def warned() -> Iterator[list[str]]:
 @pytest.mark.own_connections
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
-    mode: str, is_in_a_cycle: bool, serve: Serve, backend_of: Any, warned: list[str]
+    mode: str,
+    is_in_a_cycle: bool,
+    serve: Serve,
+    backend_of: Any,
+    warned: list[str],
 ) -> None:
     provider = serve(ANSWER)
     connections: list[Any] = []
@@ -227,7 +247,12 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
 @pytest.mark.parametrize("mode", ["acall", "left"])
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 def test_no_generator_is_left_to_the_event_loop(
-    loop: str, mode: str, ending: str, serve: Serve, backend_of: Any, warned: list[str]
+    loop: str,
+    mode: str,
+    ending: str,
+    serve: Serve,
+    backend_of: Any,
+    warned: list[str],
 ) -> None:
     async def main() -> None:
         async with Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK) as client:
@@ -261,7 +286,12 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
     client = Client(
         backend_of(
             serve(
-                ScriptedReply(text="Rayleigh scattering.", chunk_size=4, hang=True, cut_after=900)
+                ScriptedReply(
+                    text="Rayleigh scattering.",
+                    chunk_size=4,
+                    hang=True,
+                    cut_after=900,
+                )
             )
         )
     )

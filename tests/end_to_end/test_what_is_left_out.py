@@ -37,8 +37,18 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
     first = serve(DOWN)
     second = serve(AGAIN, AGAIN, ANSWER)
     chain = [
-        backend_class("openai")("m", base_url=first.base_url, api_key="sk-1", name="first"),
-        backend_class("anthropic")("m", base_url=second.base_url, api_key="sk-2", name="second"),
+        backend_class("openai")(
+            "m",
+            base_url=first.base_url,
+            api_key="sk-1",
+            name="first",
+        ),
+        backend_class("anthropic")(
+            "m",
+            base_url=second.base_url,
+            api_key="sk-2",
+            name="second",
+        ),
     ]
     request = Request("Where?", **NAMED, parameters={"logit_bias": {"5": 1}})
     with Client(chain, **waits_into([])) as client:
@@ -104,7 +114,12 @@ def test_no_option_vanishes_without_a_word(api: str, model: str, serve: Any) -> 
         unforced = {name: value for name, value in every.items() if name != "tool_choice"}
         given_together = [*({name: value} for name, value in every.items()), every, unforced]
         for given, cap in product(given_together, (300, 30_000)):
-            result = client.call("Where?", tools=[TOOL], max_tokens=cap, **given)  # type: ignore[typeddict-item]
+            result = client.call(
+                "Where?",
+                tools=[TOOL],
+                max_tokens=cap,
+                **given,
+            )  # type: ignore[typeddict-item]
             body = json.dumps(provider.requests[-1].body)
             note = notes(result)[0][1] or ""
             for name in given:
@@ -193,7 +208,11 @@ SEEN_IN_A_TOOL = [
         "content": None,
         "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
     },
-    {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "Look."}, PICTURE]},
+    {
+        "role": "tool",
+        "tool_call_id": "c",
+        "content": [{"type": "text", "text": "Look."}, PICTURE],
+    },
 ]
 """A picture in the result of a tool."""
 
@@ -211,7 +230,10 @@ SEEN_IN_A_TOOL = [
     ],
 )
 def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
-    api: str, model: str, lost: dict[str, int], serve: Any
+    api: str,
+    model: str,
+    lost: dict[str, int],
+    serve: Any,
 ) -> None:
     asked: list[Any] = [
         {
@@ -242,7 +264,11 @@ NAMED_ONES: list[Any] = [
     {"role": "system", "name": "house", "content": "Be brief."},
     {"role": "user", "name": "Ada", "content": "Where?"},
     {"role": "assistant", "name": "guide", "content": "In the reeds."},
-    {"role": "user", "name": "Bert", "content": [{"type": "text", "text": "Which?"}]},
+    {
+        "role": "user",
+        "name": "Bert",
+        "content": [{"type": "text", "text": "Which?"}],
+    },
 ]
 CALLED: list[Any] = [
     {
@@ -416,14 +442,22 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
     (
         "anthropic",
         OLD,
-        {"parameters": {"thinking": THINKING}, "max_tokens": 6_000, "tool_choice": "required"},
+        {
+            "parameters": {"thinking": THINKING},
+            "max_tokens": 6_000,
+            "tool_choice": "required",
+        },
         {"thinking": None},
         FORCED,
     ),
     (
         "bedrock",
         OLD,
-        {"parameters": ON_BEDROCK, "max_tokens": 6_000, "tool_choice": {"any": {}}},
+        {
+            "parameters": ON_BEDROCK,
+            "max_tokens": 6_000,
+            "tool_choice": {"any": {}},
+        },
         {"additionalModelRequestFields": None, "toolConfig.toolChoice": {"any": {}}},
         FORCED,
     ),
@@ -467,7 +501,12 @@ def at(body: Any, path: str) -> Any:
 
 @pytest.mark.parametrize(("api", "model", "given", "sent", "named"), CHANGES)
 def test_what_is_changed_is_named_before_and_in_the_journal(
-    api: str, model: str, given: dict[str, Any], sent: dict[str, Any], named: str | None, serve: Any
+    api: str,
+    model: str,
+    given: dict[str, Any],
+    sent: dict[str, Any],
+    named: str | None,
+    serve: Any,
 ) -> None:
     made = told(serve, {"api": api, "model": model}, tools=[TOOL], **given)
     assert {path: at(made.body, path) for path in sent} == sent
@@ -480,7 +519,15 @@ def test_what_is_changed_is_named_before_and_in_the_journal(
 
 @pytest.mark.parametrize("api", ["anthropic", "bedrock"])
 def test_what_a_backend_was_built_with_is_told_likewise(api: str, serve: Any) -> None:
-    own = {"api": api, "model": CLAUDE, "parameters": {"temperature": 1.8, "top_p": 1.2, "seed": 7}}
+    own = {
+        "api": api,
+        "model": CLAUDE,
+        "parameters": {
+            "temperature": 1.8,
+            "top_p": 1.2,
+            "seed": 7,
+        },
+    }
     assert "top_p above 1: it is sent as 1" in told(serve, own).lost
     [note] = told(serve, own, top_p=0.5).notes
     assert note is not None
@@ -494,7 +541,12 @@ def test_a_cap_of_a_backend_above_what_its_model_writes_is_told(serve: Any) -> N
         "anthropic", "http://localhost/v1", model=CLAUDE
     ).capabilities.largest_output
     made = told(
-        serve, {"api": "anthropic", "model": CLAUDE, "parameters": {"max_tokens": 1_000_000}}
+        serve,
+        {
+            "api": "anthropic",
+            "model": CLAUDE,
+            "parameters": {"max_tokens": 1_000_000},
+        },
     )
     assert made.body["max_tokens"] == most
     named = f"max_tokens above {most}: it is sent as {most}"

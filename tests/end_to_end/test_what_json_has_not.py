@@ -21,10 +21,24 @@ FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
         {
             "role": "assistant",
             "content": [
-                {"type": "tool_use", "id": "a", "name": "f", "input": {"a": value, "keep": "K"}}
+                {
+                    "type": "tool_use",
+                    "id": "a",
+                    "name": "f",
+                    "input": {"a": value, "keep": "K"},
+                }
             ],
         },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "R"}]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "a",
+                    "content": "R",
+                }
+            ],
+        },
     ],
     "['parts'][0]['functionResponse']['response']['a']": lambda value: [
         {
@@ -35,7 +49,15 @@ FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
     "['content'][0]['toolUse']['input']['a']": lambda value: [
         {
             "role": "assistant",
-            "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {"a": value}}}],
+            "content": [
+                {
+                    "toolUse": {
+                        "toolUseId": "a",
+                        "name": "f",
+                        "input": {"a": value},
+                    }
+                }
+            ],
         }
     ],
     "['tool_calls'][0]['function']['arguments']['a']": lambda value: [
@@ -55,7 +77,10 @@ class Measure(float):
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("place", FORMS)
 def test_it_is_refused_by_its_place_and_nothing_is_sent(
-    api: str, place: str, value: Any, serve: Any
+    api: str,
+    place: str,
+    value: Any,
+    serve: Any,
 ) -> None:
     provider = serve(ScriptedReply(text="A heron."))
     with (

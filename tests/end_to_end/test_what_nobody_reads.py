@@ -21,7 +21,11 @@ NOWHERE = "cache marks, {} x: they have no form here"
 UNKNOWN = "cache marks, {} x: this model is not known to take them"
 USER = {"role": "user", "content": "Where?"}
 FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "look", "arguments": "{}"},
+}
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 FOREIGN = [api for api in PROTOCOLS if api != "openai"]
 
@@ -37,7 +41,15 @@ def sent(serve: Any, api: str, messages: Any, **options: Any) -> tuple[Any, list
 
 def marked_result() -> list[Any]:
     text = {"type": "text", "text": "Reeds.", "cache_control": MARK}
-    return [USER, CALLING, {"role": "tool", "tool_call_id": "c1", "content": [text]}]
+    return [
+        USER,
+        CALLING,
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": [text],
+        },
+    ]
 
 
 def test_a_mark_within_the_result_of_a_tool_goes_to_anthropic(serve: Any) -> None:
@@ -65,11 +77,21 @@ def test_the_marks_that_a_protocol_cannot_take_are_told_in_one_line(api: str, se
     messages = [
         {"role": "system", "content": [{**text, "text": "Be brief."}]},
         {"role": "user", "content": "Hm.", "cache_control": MARK},
-        {"role": "assistant", "content": None, "tool_calls": [{**CALL, "cache_control": MARK}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{**CALL, "cache_control": MARK}],
+        },
         marked_result()[-1],
         {"role": "user", "content": [text]},
     ]
-    tools = [{"type": "function", "function": FUNCTION, "cache_control": MARK}]
+    tools = [
+        {
+            "type": "function",
+            "function": FUNCTION,
+            "cache_control": MARK,
+        }
+    ]
     body, lost = sent(serve, api, messages, tools=tools)
     # Anthropic has no place for that of a whole message, and none is read of a call.
     expected = {"anthropic": [NOWHERE.format(2)], "bedrock": [NOWHERE.format(1), UNKNOWN.format(5)]}
@@ -93,7 +115,16 @@ def test_marks_of_neutral_parts_and_of_bedrock_are_told_alike(api: str, serve: A
 
 def test_the_marks_that_a_second_server_is_not_sent_are_told(serve: Any) -> None:
     messages = [
-        {"role": "user", "content": [{"type": "text", "text": "Where?", "cache_control": MARK}]}
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "text",
+                    "text": "Where?",
+                    "cache_control": MARK,
+                }
+            ],
+        }
     ]
     made = told(serve, "openai", "openai", messages=messages)
     assert made.losses == [(), (NOWHERE.format(1),)]
@@ -129,7 +160,14 @@ def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: 
     ("given", "told"),
     [
         (
-            {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png", "size": 1}},
+            {
+                "type": "image",
+                "source": {
+                    "type": "url",
+                    "url": "https://x.test/a.png",
+                    "size": 1,
+                },
+            },
             "size",
         ),
         (
@@ -141,7 +179,13 @@ def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: 
             "media_resolution",
         ),
         (
-            {"functionResponse": {"name": "look", "response": {}, "willContinue": True}},
+            {
+                "functionResponse": {
+                    "name": "look",
+                    "response": {},
+                    "willContinue": True,
+                }
+            },
             "willContinue",
         ),
     ],
@@ -174,8 +218,17 @@ def test_the_place_of_an_item_that_a_server_keeps_is_told(api: str, serve: Any) 
 
 
 def test_a_call_of_bedrocks_that_says_its_type_is_a_call_anywhere(api: str, serve: Any) -> None:
-    use = {"toolUseId": "t1", "name": "look", "input": {"bird": "heron"}, "type": "tool_use"}
-    result = {"toolUseId": "t1", "content": [{"text": "Ardea."}], "type": "tool_result"}
+    use = {
+        "toolUseId": "t1",
+        "name": "look",
+        "input": {"bird": "heron"},
+        "type": "tool_use",
+    }
+    result = {
+        "toolUseId": "t1",
+        "content": [{"text": "Ardea."}],
+        "type": "tool_result",
+    }
     messages = [
         {"role": "user", "content": [{"text": "Where?"}]},
         {"role": "assistant", "content": [{"toolUse": use}]},
@@ -205,7 +258,11 @@ def test_code_that_gemini_ran_is_said_in_words(api: str, serve: Any) -> None:
 
 
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
-PAGE = {"type": "text", "media_type": "text/plain", "data": "Herons nest in reeds."}
+PAGE = {
+    "type": "text",
+    "media_type": "text/plain",
+    "data": "Herons nest in reeds.",
+}
 
 
 @pytest.mark.parametrize("api", [api for api in PROTOCOLS if api != "anthropic"])

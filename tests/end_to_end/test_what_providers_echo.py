@@ -36,10 +36,20 @@ ECHOES = [
 ]
 
 
-def ask(api: str, mode: str, serve: Any, reply: ScriptedReply) -> tuple[rungwise.Result, Any]:
+def ask(
+    api: str,
+    mode: str,
+    serve: Any,
+    reply: ScriptedReply,
+) -> tuple[rungwise.Result, Any]:
     provider = serve(reply)
     backend = protocols.backend(api, provider.base_url, headers={"x-team": SECRET})
-    with Client(backend, policy=OURS, **modes.options_of(mode), **modes.waits_into([])) as client:
+    with Client(
+        backend,
+        policy=OURS,
+        **modes.options_of(mode),
+        **modes.waits_into([]),
+    ) as client:
         try:
             return modes.ask(client, mode, PROMPT), provider
         except rungwise.CallError as error:
@@ -47,7 +57,10 @@ def ask(api: str, mode: str, serve: Any, reply: ScriptedReply) -> tuple[rungwise
 
 
 def check_nothing_shows(
-    result: rungwise.Result, echo: str, caplog: pytest.LogCaptureFixture, raw: str | None
+    result: rungwise.Result,
+    echo: str,
+    caplog: pytest.LogCaptureFixture,
+    raw: str | None,
 ) -> None:
     """Look for an echo in everything that is written about a call, but not in what the caller asks
     for by name.
@@ -84,7 +97,11 @@ def check_nothing_shows(
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.sampled(6)
 def test_an_echo_in_a_finish_reason_is_not_shown(
-    api: str, mode: str, serve: Any, echo: str, caplog: pytest.LogCaptureFixture
+    api: str,
+    mode: str,
+    serve: Any,
+    echo: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
     result, provider = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=echo))
@@ -99,10 +116,21 @@ def test_an_echo_in_a_finish_reason_is_not_shown(
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.sampled(6)
 def test_an_echo_in_an_error_code_is_not_shown(
-    api: str, mode: str, serve: Any, echo: str, caplog: pytest.LogCaptureFixture
+    api: str,
+    mode: str,
+    serve: Any,
+    echo: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    failing = ScriptedReply(status=400, error={"message": "no", "code": echo, "type": echo})
+    failing = ScriptedReply(
+        status=400,
+        error={
+            "message": "no",
+            "code": echo,
+            "type": echo,
+        },
+    )
     result, provider = ask(api, mode, serve, failing)
     assert len(provider.requests) == 1
     ((_, failure),) = result.failures
@@ -111,7 +139,10 @@ def test_an_echo_in_an_error_code_is_not_shown(
 
 @pytest.mark.sampled(2)
 def test_a_key_in_place_of_a_parameter_is_not_repaired(
-    api: str, mode: str, serve: Any, caplog: pytest.LogCaptureFixture
+    api: str,
+    mode: str,
+    serve: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
     rejecting = ScriptedReply(
@@ -129,7 +160,12 @@ def test_a_key_in_place_of_a_parameter_is_not_repaired(
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("word", ["repetition", "model_length_2", "Stop.Reason-7"])
-def test_a_short_unknown_word_is_shown(api: str, mode: str, serve: Any, word: str) -> None:
+def test_a_short_unknown_word_is_shown(
+    api: str,
+    mode: str,
+    serve: Any,
+    word: str,
+) -> None:
     result, _ = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=word))
     if result.reply is not None and result.reply.stop_raw == word:
         assert word in {step.stop_raw for step in result.journal.steps}
@@ -137,7 +173,14 @@ def test_a_short_unknown_word_is_shown(api: str, mode: str, serve: Any, word: st
         api,
         mode,
         serve,
-        ScriptedReply(status=400, error={"message": "no", "code": word, "type": word}),
+        ScriptedReply(
+            status=400,
+            error={
+                "message": "no",
+                "code": word,
+                "type": word,
+            },
+        ),
     )
     ((_, failure),) = failed.failures
     assert {failure.code} == {step.code for step in failed.journal.steps if step.reason}

@@ -71,7 +71,12 @@ def shown_progress() -> Progress:
     )
 
 
-def main(backend: rungwise.core.Backend, prompts: list[str], answers: Path, money: float) -> None:
+def main(
+    backend: rungwise.core.Backend,
+    prompts: list[str],
+    answers: Path,
+    money: float,
+) -> None:
     """Run the batch, and say what failed and why."""
     # it is the money
     budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1_000_000, seconds=None))

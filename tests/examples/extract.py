@@ -108,7 +108,13 @@ def played(request: rungwise.testing.ReceivedRequest) -> rungwise.testing.Script
     count = (
         0 if number % 10 == 0 and not is_told else int(note.partition("saw ")[2].partition(" ")[0])
     )
-    text = json.dumps({"bird": "heron", "count": count, "day": f"2026-05-{day:02}"})
+    text = json.dumps(
+        {
+            "bird": "heron",
+            "count": count,
+            "day": f"2026-05-{day:02}",
+        }
+    )
     return rungwise.testing.ScriptedReply(text, delay=0.02)
 
 

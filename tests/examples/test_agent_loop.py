@@ -30,7 +30,10 @@ def said(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_question_is_answered_with_tools_and_the_next_one_goes_on_from_there(
-    agent: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path
+    agent: ModuleType,
+    rungwise_provider: Any,
+    rungwise_client: Any,
+    tmp_path: Path,
 ) -> None:
     busy = ScriptedReply(status=429, headers={"retry-after": "7"})
     provider = rungwise_provider(LOOKS, busy, ANSWER)
@@ -87,7 +90,10 @@ def test_what_a_failed_turn_has_found_is_kept(
 
 
 def test_ctrl_c_while_a_provider_is_silent_keeps_what_came_before(
-    command: Callable[..., None], rungwise_provider: Any, tmp_path: Path, ctrl_c: None
+    command: Callable[..., None],
+    rungwise_provider: Any,
+    tmp_path: Path,
+    ctrl_c: None,
 ) -> None:
     def answer(request: rungwise.testing.ReceivedRequest) -> ScriptedReply:
         if len(request.body["messages"]) == 1:

@@ -39,7 +39,12 @@ def prompts_of(path: Path) -> list[str]:
 
 
 def run(
-    batch: ModuleType, clients: Any, provider: Any, path: Path, money: float, **options: Any
+    batch: ModuleType,
+    clients: Any,
+    provider: Any,
+    path: Path,
+    money: float,
+    **options: Any,
 ) -> dict[str, str]:
     client = clients(rungwise.OpenAIChat("m", base_url=provider.base_url, prices=PRICES))
     budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1000, seconds=None))
@@ -75,7 +80,11 @@ class Billing:
 
 @pytest.mark.parametrize("money", [0.02, 1.0])
 def test_the_money_is_never_passed_by_the_providers_own_count(
-    batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path, money: float
+    batch: ModuleType,
+    rungwise_provider: Any,
+    rungwise_client: Any,
+    tmp_path: Path,
+    money: float,
 ) -> None:
     path = tmp_path / "answers.jsonl"
     billing = Billing()
@@ -90,7 +99,10 @@ def test_the_money_is_never_passed_by_the_providers_own_count(
 
 
 def test_so_many_are_asked_at_once_and_no_more(
-    batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path
+    batch: ModuleType,
+    rungwise_provider: Any,
+    rungwise_client: Any,
+    tmp_path: Path,
 ) -> None:
     meet = threading.Barrier(3)
     lock = threading.Lock()
@@ -115,7 +127,10 @@ def test_so_many_are_asked_at_once_and_no_more(
 
 
 def test_what_failed_is_told_with_its_cause_and_is_all_that_is_asked_the_next_time(
-    batch: ModuleType, rungwise_provider: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    batch: ModuleType,
+    rungwise_provider: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "answers.jsonl"
     refuses = True
@@ -141,7 +156,10 @@ def test_what_failed_is_told_with_its_cause_and_is_all_that_is_asked_the_next_ti
 
 
 def test_what_a_kill_had_half_written_is_asked_again(
-    batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path
+    batch: ModuleType,
+    rungwise_provider: Any,
+    rungwise_client: Any,
+    tmp_path: Path,
 ) -> None:
     path, provider = (
         tmp_path / "answers.jsonl",
@@ -156,7 +174,10 @@ def test_what_a_kill_had_half_written_is_asked_again(
 
 
 def test_ctrl_c_leaves_the_answers_that_are_there(
-    batch: ModuleType, rungwise_provider: Any, tmp_path: Path, ctrl_c: None
+    batch: ModuleType,
+    rungwise_provider: Any,
+    tmp_path: Path,
+    ctrl_c: None,
 ) -> None:
     path = tmp_path / "answers.jsonl"
 

@@ -132,11 +132,19 @@ def commit(checkout: Path, policy: str | None, *, other: str = "") -> None:
 
 def git(checkout: Path, *arguments: str) -> None:
     who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *who, *arguments], cwd=checkout, check=True, capture_output=True)
+    subprocess.run(
+        ["git", *who, *arguments],
+        cwd=checkout,
+        check=True,
+        capture_output=True,
+    )
 
 
 def runner_of(
-    tmp_path: Path, old: str | None, new: str | None, stubs: Mapping[str, str] = STUBS
+    tmp_path: Path,
+    old: str | None,
+    new: str | None,
+    stubs: Mapping[str, str] = STUBS,
 ) -> Runner:
     """Return a runner that has checked out the merge of a pull request."""
     checkout = tmp_path / "checkout"
@@ -230,7 +238,11 @@ def test_of_a_fork_the_review_stands_in_the_summary_alone(tmp_path: Path) -> Non
     [(None, NEW, "It is new"), (OLD, None, "It is deleted")],
 )
 def test_a_policy_that_is_new_or_deleted_is_compared_with_the_defaults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str | None, new: str | None, told: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str | None,
+    new: str | None,
+    told: str,
 ) -> None:
     runner = runner_of(tmp_path, old, new)
     runner.run()

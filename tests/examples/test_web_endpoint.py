@@ -21,7 +21,12 @@ from rungwise.testing import testing as no_waits
 from support.ui_server import served
 
 ANSWER = "The air scatters the short waves of the light most."
-ENDLESS = ScriptedReply(ANSWER * 100_000, chunk_size=50_000, cut_after=10**9, hang=True)
+ENDLESS = ScriptedReply(
+    ANSWER * 100_000,
+    chunk_size=50_000,
+    cut_after=10**9,
+    hang=True,
+)
 """More than the reader's connection holds, and then silence."""
 ASKED = {"question": "Why is the sky blue?"}
 

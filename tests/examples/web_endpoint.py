@@ -37,7 +37,12 @@ class Answer(StreamingResponse):
         super().__init__(events(stream), media_type="text/event-stream", headers=UNBUFFERED)
         self.stream = stream
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         async with self.stream:
             await super().__call__(scope, receive, send)
 

@@ -32,7 +32,12 @@ COMMON: Final = (
     _always("a refused connection", refuses=True),
     _always("a connection reset before any byte", resets=True),
     _always("429 without `Retry-After`", status=429, code="rate_limit_exceeded"),
-    _always("429 with `Retry-After: 2`", status=429, code="rate_limit_exceeded", asked_wait=2.0),
+    _always(
+        "429 with `Retry-After: 2`",
+        status=429,
+        code="rate_limit_exceeded",
+        asked_wait=2.0,
+    ),
     _always("503, overloaded", status=503, code="server_is_overloaded"),
     _always("500", status=500),
     _always("an empty reply", is_empty=True),

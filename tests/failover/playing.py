@@ -138,7 +138,12 @@ class Caller(ABC):
         begins_at: when it begins, in seconds since the scene did.
     """
 
-    def __init__(self, scene: Scene, limit: float, begins_at: float) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        limit: float,
+        begins_at: float,
+    ) -> None:
         self.scene = scene
         self.limit = limit
         self.begins_at = begins_at
@@ -192,7 +197,12 @@ class _Caller(Caller):
     """Call a client, in one of its ways."""
 
     def __init__(
-        self, client: Client, scene: Scene, limit: float, way: Way, begins_at: float
+        self,
+        client: Client,
+        scene: Scene,
+        limit: float,
+        way: Way,
+        begins_at: float,
     ) -> None:
         self.client = client
         self.way = way
@@ -204,7 +214,12 @@ class _Caller(Caller):
         if isinstance(ended, Result):
             return _asked(ended, text=follow(self._events) if self._events else ended.text, **when)
         if isinstance(ended, CallError):
-            return _asked(ended.result, error=type(ended).__name__, is_clean=True, **when)
+            return _asked(
+                ended.result,
+                error=type(ended).__name__,
+                is_clean=True,
+                **when,
+            )
         return Asked(error=type(ended).__name__, **when)
 
     def cancel(self) -> None:

@@ -58,7 +58,12 @@ class Scene:
             ones.
     """
 
-    def __init__(self, fault: Fault, scale: float, families: Families = UNKNOWN) -> None:
+    def __init__(
+        self,
+        fault: Fault,
+        scale: float,
+        families: Families = UNKNOWN,
+    ) -> None:
         self.fault = fault
         self.scale = scale
         primary, fallback = families
@@ -160,7 +165,12 @@ class FaultyProvider:
             if not self._answer(peer, request, scene.receive(role, request["messages"])):
                 return
 
-    def _answer(self, peer: Peer, request: dict[str, Any], behaviour: Behaviour) -> bool:
+    def _answer(
+        self,
+        peer: Peer,
+        request: dict[str, Any],
+        behaviour: Behaviour,
+    ) -> bool:
         """Do what is to be done with a request, and tell whether the connection stays open."""
         if behaviour.resets:
             peer.reset()
@@ -205,7 +215,16 @@ def _events(behaviour: Behaviour, request: dict[str, Any], answer: str) -> list[
 
     def choice(delta: dict[str, str], finish: str | None = None) -> bytes:
         return _event(
-            {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+            {
+                **envelope,
+                "choices": [
+                    {
+                        "index": 0,
+                        "delta": delta,
+                        "finish_reason": finish,
+                    }
+                ],
+            }
         )
 
     words = answer.split()

@@ -63,7 +63,12 @@ class _Caller(Caller):
     """Ask the proxy for a stream, and read it as a careful client would."""
 
     def __init__(
-        self, client: httpx.Client, journals: Path, scene: Scene, limit: float, begins_at: float
+        self,
+        client: httpx.Client,
+        journals: Path,
+        scene: Scene,
+        limit: float,
+        begins_at: float,
     ) -> None:
         self.client = client
         self.journals = journals

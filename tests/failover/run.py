@@ -43,7 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def play_rows(
-    names: Iterable[str], faults: Iterable[Fault], *, scale: float, way: Way
+    names: Iterable[str],
+    faults: Iterable[Fault],
+    *,
+    scale: float,
+    way: Way,
 ) -> dict[str, list[Played]]:
     """Play faults to several policies, all at once; the arguments are those of `play_all`."""
     names = list(names)

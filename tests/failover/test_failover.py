@@ -186,4 +186,12 @@ def test_a_policy_without_clocks_hangs():
 
 def test_without_a_fallback_an_error_is_safe_and_a_cut_answer_fails():
     alone = Policy(limits=Limits(fallbacks=0))
-    assert_verdicts(alone, {"S04": "safe", "S12": "safe", "S13": "pass", "S08": "fail"})
+    assert_verdicts(
+        alone,
+        {
+            "S04": "safe",
+            "S12": "safe",
+            "S13": "pass",
+            "S08": "fail",
+        },
+    )

@@ -161,7 +161,10 @@ REFUSED_PREFILL = (
     ],
 )
 def test_a_content_filter_and_a_refused_prefill_are_judged_by_how_the_call_ends(
-    name: str, asked: Asked, fields: Any, verdict: str
+    name: str,
+    asked: Asked,
+    fields: Any,
+    verdict: str,
 ):
     assert judge(name, asked, **fields) == verdict
 

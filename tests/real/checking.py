@@ -134,7 +134,13 @@ def asking(
         options: of the backend.
     """
     backend = rungwise.OpenAIChat("counter", base_url=f"{server.root}/v1", **options)
-    with Caller(mode, backend, policy=policy, compactor=compactor, **waits_into([])) as caller:
+    with Caller(
+        mode,
+        backend,
+        policy=policy,
+        compactor=compactor,
+        **waits_into([]),
+    ) as caller:
 
         def ask(messages: Any = ASKED, **given: Any) -> Said:
             events: list[Any] = []

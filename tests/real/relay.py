@@ -60,7 +60,12 @@ class Relay:
             threading.Thread(target=self._pump, args=(client, server, False), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, True), daemon=True).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket, is_reply: bool) -> None:
+    def _pump(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        is_reply: bool,
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(AT_ONCE):
                 allowed, is_cut = self._allowed(len(data)) if is_reply else (len(data), False)

@@ -69,7 +69,11 @@ def _model(python: Path, kind: str, scratch: Path) -> Path:
 
 
 def _started(
-    stack: ExitStack, program: Path, bindings: Path, models: dict[str, Path], scratch: Path
+    stack: ExitStack,
+    program: Path,
+    bindings: Path,
+    models: dict[str, Path],
+    scratch: Path,
 ) -> Servers:
     model = models["plain"]
     plain = stack.enter_context(llama_server(program, model, scratch))

@@ -31,7 +31,14 @@ class ModelServer:
         context: its window in tokens.
     """
 
-    def __init__(self, command: list[str], scratch: Path, *, health: str, context: int) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        scratch: Path,
+        *,
+        health: str,
+        context: int,
+    ) -> None:
         port = free_port()
         self.port: Final = port
         self.context: Final = context
@@ -81,7 +88,12 @@ class ModelServer:
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """Return what one of its pages says to a body of JSON."""
         return (
-            httpx.post(f"{self.root}{path}", json=body, timeout=30, trust_env=False)
+            httpx.post(
+                f"{self.root}{path}",
+                json=body,
+                timeout=30,
+                trust_env=False,
+            )
             .raise_for_status()
             .json()
         )
@@ -90,14 +102,23 @@ class ModelServer:
         """Return how many tokens messages are, with its template, by llama.cpp's own tokenizer."""
         prompt = self.post("/apply-template", {"messages": messages})["prompt"]
         return len(
-            self.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})[
-                "tokens"
-            ]
+            self.post(
+                "/tokenize",
+                {
+                    "content": prompt,
+                    "add_special": True,
+                    "parse_special": True,
+                },
+            )["tokens"]
         )
 
 
 def llama_server(
-    program: Path, model: Path, scratch: Path, *options: str, context: int = 4096
+    program: Path,
+    model: Path,
+    scratch: Path,
+    *options: str,
+    context: int = 4096,
 ) -> ModelServer:
     """Return llama.cpp's server, with one slot.
 
@@ -132,7 +153,11 @@ def llama_server(
 
 
 def bindings_server(
-    python: Path, model: Path, scratch: Path, *, context: int = 4096
+    python: Path,
+    model: Path,
+    scratch: Path,
+    *,
+    context: int = 4096,
 ) -> ModelServer:
     """Return the server of llama-cpp-python, which is written in Python over the same library.
 

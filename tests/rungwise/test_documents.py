@@ -36,7 +36,11 @@ def oracle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Oracle]:
         monkeypatch.setattr(getattr(rungwise, name), "DEFAULT_URL", url)
     for name in KEYS:
         monkeypatch.setenv(name, "sk-1f3870be274f6c49")
-    for name, url in {"OPENAI": versioned, "ANTHROPIC": bare, "GOOGLE_GEMINI": bare}.items():
+    for name, url in {
+        "OPENAI": versioned,
+        "ANTHROPIC": bare,
+        "GOOGLE_GEMINI": bare,
+    }.items():
         monkeypatch.setenv(f"{name}_BASE_URL", url)
     look_up = socket.getaddrinfo
 
@@ -51,7 +55,11 @@ def oracle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Oracle]:
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
 def test_every_block_of_a_page_runs(
-    path: Path, oracle: Oracle, rungwise_provider: Any, rungwise_client: Any, rungwise_clock: Any
+    path: Path,
+    oracle: Oracle,
+    rungwise_provider: Any,
+    rungwise_client: Any,
+    rungwise_clock: Any,
 ) -> None:
     names = {
         "rungwise": rungwise,

@@ -138,7 +138,15 @@ def test_nothing_imports_itself_by_way_of_others() -> None:
     circle = in_circles(imports())
     told = [f"{each.by} imports {each.of}" for each in imports() if {each.by, each.of} <= circle]
     assert {room_of(name) for name in circle} == set(), "\n".join(told)
-    ring = [Import(by=by, of=of, is_late=True, is_for_types=False) for by, of in ("ab", "bc", "cb")]
+    ring = [
+        Import(
+            by=by,
+            of=of,
+            is_late=True,
+            is_for_types=False,
+        )
+        for by, of in ("ab", "bc", "cb")
+    ]
     assert in_circles(ring) == {"b", "c"}
 
 
@@ -198,7 +206,13 @@ MOST_COMPILED = 109_200
 def printed_by(*lines: str) -> list[str]:
     """Return the words that a new interpreter prints."""
     run = [sys.executable, "-c", "\n".join(lines)]
-    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        run,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
 
 
 @cache
@@ -357,7 +371,12 @@ with EmbeddedProvider(Script([ScriptedReply(text="Yes.")])) as provider:
     with rungwise.Client(rungwise.OpenAIChat("m", base_url=provider.base_url)) as client:
         print(client.call("hi").text, client.turn("hi").text, [*client.stream("hi")][-1].text)
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "Yes. Yes. Yes.\n", done.stderr
 
 

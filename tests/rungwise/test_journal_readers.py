@@ -77,7 +77,12 @@ def record(*heard: Reply | Failure, chain: int = 2, **options: Any) -> dict[str,
     return document
 
 
-ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(7, 9))
+ANSWER = Reply(
+    "An answer.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=rungwise.Usage(7, 9),
+)
 CALLED = Reply(
     tool_calls=(rungwise.ToolCall("1", "look", '{"a": 1}'),),
     stop_reason="tool_calls",

@@ -56,7 +56,13 @@ def test_the_lists_are_read_as_python_reads_them(module: str) -> None:
 def printed_by(script: str, *arguments: str) -> str:
     """Return what a new interpreter prints."""
     run = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        run,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def test_a_pickle_is_read_by_a_process_that_has_imported_nothing_else() -> None:

@@ -125,7 +125,12 @@ def test_the_summary_tells_what_was_covered(run) -> None:
 @pytest.mark.parametrize(
     ("profile", "examples", "same"), [("rungwise-ci", 100, True), ("rungwise-fuzz", 1000, False)]
 )
-def test_the_profiles_can_be_asked_for(run, profile: str, examples: int, same: bool) -> None:
+def test_the_profiles_can_be_asked_for(
+    run,
+    profile: str,
+    examples: int,
+    same: bool,
+) -> None:
     result = run(
         f"""
         from hypothesis import given, settings, strategies as st

@@ -181,15 +181,31 @@ COMPLETION = {
                     {"type": "text", "text": "a"},
                     {"type": "thinking", "thinking": [{"text": "b"}]},
                 ],
-                "reasoning_details": [{"type": "reasoning.text", "text": "c", "index": 0}],
+                "reasoning_details": [
+                    {
+                        "type": "reasoning.text",
+                        "text": "c",
+                        "index": 0,
+                    }
+                ],
                 "tool_calls": [
-                    {"index": 0, "id": "1", "function": {"name": "look", "arguments": "{}"}}
+                    {
+                        "index": 0,
+                        "id": "1",
+                        "function": {"name": "look", "arguments": "{}"},
+                    }
                 ],
                 "refusal": None,
             },
             "delta": {
                 "content": "a",
-                "tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{"}}],
+                "tool_calls": [
+                    {
+                        "index": 0,
+                        "id": "1",
+                        "function": {"arguments": "{"},
+                    }
+                ],
             },
             "finish_reason": "stop",
             "error": {"message": "m", "code": 429},

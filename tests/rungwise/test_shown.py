@@ -39,7 +39,15 @@ def test_a_policy_shows_what_differs_from_the_defaults() -> None:
     assert repr(TurnPolicy()) == "TurnPolicy()"
     policy = Policy(limits=Limits(retries=1), budget=Budget(seconds=9.0))
     assert (
-        eval(repr(policy), vars(rungwise) | {"Limits": Limits, "Policy": Policy, "Budget": Budget})
+        eval(
+            repr(policy),
+            vars(rungwise)
+            | {
+                "Limits": Limits,
+                "Policy": Policy,
+                "Budget": Budget,
+            },
+        )
         == policy
     )
     assert repr(Policy(base_cap=10)) == "Policy(base_cap=10)"

@@ -262,7 +262,10 @@ def assert_ours(python: Path, root: Path, at: Path, *path: Path) -> None:
 @pytest.mark.parametrize("fsm", ["fsm.py", "fsm/__init__.py"])
 @pytest.mark.parametrize("on_the_path", [False, True])
 def test_hostile_files_change_nothing(
-    python: Path, tmp_path: Path, fsm: str, on_the_path: bool
+    python: Path,
+    tmp_path: Path,
+    fsm: str,
+    on_the_path: bool,
 ) -> None:
     hostile = tmp_path / "hostile"
     for name in (fsm, "adapters/__init__.py", "adapters/client.py"):

@@ -65,7 +65,14 @@ def to_interactive() -> PolicyDiff:
     asked = {"max_tokens": 1000, "input_tokens": 2000}
     old = rungwise.Policy()
     new = rungwise.Policy.interactive()
-    return diff_policies(old, new, 2, prices=PRICES, journals=last_week(), **asked)
+    return diff_policies(
+        old,
+        new,
+        2,
+        prices=PRICES,
+        journals=last_week(),
+        **asked,
+    )
 
 
 @lru_cache

@@ -26,16 +26,35 @@ class Opened:
 
     def __call__(self, **options: Any) -> Durable:
         return Durable(
-            Client(self.chain, **clocked({"policy": SHORT, "jitter": lambda: 0.0, **options})),
+            Client(
+                self.chain,
+                **clocked(
+                    {
+                        "policy": SHORT,
+                        "jitter": lambda: 0.0,
+                        **options,
+                    }
+                ),
+            ),
             self.database,
         )
 
 
 def child(server: Any, database: str, *ids: str, **given: Any) -> subprocess.Popen[str]:
     """Start a process that runs calls or turns."""
-    plain = {"url": server.base_url, "database": database, "ids": ids, **given}
+    plain = {
+        "url": server.base_url,
+        "database": database,
+        "ids": ids,
+        **given,
+    }
     command = [sys.executable, durable_child.__file__, json.dumps(plain)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def same(server: Any) -> OpenAIChat:

@@ -4,17 +4,38 @@ from typing import Any
 
 
 def openai(
-    message: str, kind: str | None = None, code: str | None = None, param: str | None = None
+    message: str,
+    kind: str | None = None,
+    code: str | None = None,
+    param: str | None = None,
 ) -> dict[str, Any]:
-    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return {
+        "error": {
+            "message": message,
+            "type": kind,
+            "param": param,
+            "code": code,
+        }
+    }
 
 
 def anthropic(message: str, kind: str = "invalid_request_error") -> dict[str, Any]:
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": message},
+        "request_id": "req_1",
+    }
 
 
 def google(code: int, status: str, message: str, *details: dict[str, Any]) -> dict[str, Any]:
-    return {"error": {"code": code, "status": status, "message": message, "details": list(details)}}
+    return {
+        "error": {
+            "code": code,
+            "status": status,
+            "message": message,
+            "details": list(details),
+        }
+    }
 
 
 def minimax(code: int, message: str = "x") -> dict[str, Any]:
@@ -24,5 +45,9 @@ def minimax(code: int, message: str = "x") -> dict[str, Any]:
 def minimax_error(status: int, message: str) -> dict[str, Any]:
     return {
         "type": "error",
-        "error": {"type": "x_error", "message": message, "http_code": str(status)},
+        "error": {
+            "type": "x_error",
+            "message": message,
+            "http_code": str(status),
+        },
     }

@@ -29,7 +29,11 @@ TOOLS: Final[dict[str, list[Any]]] = {
     "openai": [
         {
             "type": "function",
-            "function": {"name": "look", "description": "Look.", "parameters": TOOL_PARAMETERS},
+            "function": {
+                "name": "look",
+                "description": "Look.",
+                "parameters": TOOL_PARAMETERS,
+            },
         }
     ],
     "responses": [
@@ -41,11 +45,21 @@ TOOLS: Final[dict[str, list[Any]]] = {
             "strict": True,
         }
     ],
-    "anthropic": [{"name": "look", "description": "Look.", "input_schema": TOOL_PARAMETERS}],
+    "anthropic": [
+        {
+            "name": "look",
+            "description": "Look.",
+            "input_schema": TOOL_PARAMETERS,
+        }
+    ],
     "gemini": [
         {
             "function_declarations": [
-                {"name": "look", "description": "Look.", "parameters_json_schema": TOOL_PARAMETERS}
+                {
+                    "name": "look",
+                    "description": "Look.",
+                    "parameters_json_schema": TOOL_PARAMETERS,
+                }
             ]
         }
     ],
@@ -133,7 +147,12 @@ def path_of(api: str, *, streams: bool = False) -> str:
 
 
 def post(
-    transport: Any, api: str, body: Any, *, streams: bool = False, headers: Any = ()
+    transport: Any,
+    api: str,
+    body: Any,
+    *,
+    streams: bool = False,
+    headers: Any = (),
 ) -> httpx.Response:
     """Send a body through a transport as no SDK would write it, and read the whole response.
 

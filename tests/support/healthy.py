@@ -242,7 +242,12 @@ class Stage:
             usage=Usage(PROMPT + send.added_tokens, min(7, send.max_tokens or 7)),
         )
 
-    def troubled(self, trouble: Trouble, send: Send, clocks: AttemptClocks) -> Reply | Failure:
+    def troubled(
+        self,
+        trouble: Trouble,
+        send: Send,
+        clocks: AttemptClocks,
+    ) -> Reply | Failure:
         """Act out the trouble until it ends or the clocks end it."""
         total = self.scene.policy.timeouts.total
         ends = [] if clocks.ends_by is None else [clocks.ends_by]
@@ -260,7 +265,12 @@ class Stage:
             return Failure(trouble.kind, asked_wait=trouble.asked_wait, parameter=parameter)  # type: ignore[arg-type]
         if trouble.kind == "text cut by an error":
             failure = Failure("server_error", asked_wait=trouble.asked_wait)
-            return Reply(self.words(), usage=usage, interrupted=True, failure=failure)
+            return Reply(
+                self.words(),
+                usage=usage,
+                interrupted=True,
+                failure=failure,
+            )
         reply = {
             "empty": Reply(stop_reason="stop"),
             "only reasoning": Reply(reasoning="hm", stop_reason="stop"),
@@ -271,7 +281,13 @@ class Stage:
         }[trouble.kind]
         return evolve(reply, usage=Usage(PROMPT, 1) if trouble.kind == "odd finish" else usage)
 
-    def hung(self, kind: str, send: Send, clocks: AttemptClocks, end: float) -> Reply | Failure:
+    def hung(
+        self,
+        kind: str,
+        send: Send,
+        clocks: AttemptClocks,
+        end: float,
+    ) -> Reply | Failure:
         """Continue until the clocks end the attempt."""
         began = self.now
         text = ""

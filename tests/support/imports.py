@@ -63,7 +63,12 @@ def imports_in(by: str, source: str) -> Iterator[Import]:
 
     def visit(node: ast.AST, is_late: bool, is_for_types: bool) -> Iterator[Import]:
         for of in _named_by(node):
-            yield Import(by=by, of=of, is_late=is_late, is_for_types=is_for_types)
+            yield Import(
+                by=by,
+                of=of,
+                is_late=is_late,
+                is_for_types=is_for_types,
+            )
         is_late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):
             for_types = (

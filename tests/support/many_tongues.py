@@ -33,7 +33,11 @@ HISTORY: tuple[Any, ...] = (
         "role": "assistant",
         "content": None,
         "tool_calls": [
-            {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "look", "arguments": "{}"},
+            }
         ],
     },
     {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
@@ -135,7 +139,12 @@ class Chain:
             mode=draw.choice(EVERY),
             policy=Policy(
                 budget=Budget(attempts=40, seconds=600, output_tokens=40_000 if counts else None),
-                timeouts=Timeouts(connect=5.0, first_token=20.0, stall=20.0, total=60.0),
+                timeouts=Timeouts(
+                    connect=5.0,
+                    first_token=20.0,
+                    stall=20.0,
+                    total=60.0,
+                ),
             ),
             history=HISTORY if draw.random() < 0.5 else (),
             max_tokens=CAP if counts else draw.choice([None, CAP]),
@@ -180,7 +189,10 @@ def problem_with(chain: Chain) -> str | None:
 
 
 def _problem(
-    chain: Chain, result: Any, events: list[Any], asked: list[list[ReceivedRequest]]
+    chain: Chain,
+    result: Any,
+    events: list[Any],
+    asked: list[list[ReceivedRequest]],
 ) -> str | None:
     # A length that was reached is gone on from where it was, as far as continuations last, and on
     # no other backend.

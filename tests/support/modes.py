@@ -83,7 +83,10 @@ async def aask(
 
 
 async def _ask_and_close(
-    client: Client, mode: str, asked: Any, options: dict[str, Any]
+    client: Client,
+    mode: str,
+    asked: Any,
+    options: dict[str, Any],
 ) -> rungwise.Result:
     try:
         return await aask(client, mode, asked, **options)

@@ -10,7 +10,13 @@ NORMAL = 4.5
 """Standard deviations: an interval of 99.999 %, as some hundred figures are compared."""
 
 
-def assert_share(exact: float, seen: int, calls: int, what: str, slack: float = 0.0) -> None:
+def assert_share(
+    exact: float,
+    seen: int,
+    calls: int,
+    what: str,
+    slack: float = 0.0,
+) -> None:
     spread = NORMAL * math.sqrt(max(exact * (1 - exact), 1 / calls) / calls)
     assert abs(seen / calls - exact) <= spread + slack + NORMAL**2 / calls, (
         f"{what}: {exact} and {seen} of {calls}"

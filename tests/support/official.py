@@ -186,7 +186,12 @@ def _fits_one(value: Any, kinds: Iterable[Any], where: str) -> None:
     raise Mismatch(f"{where} fits none of them:\n{told}")
 
 
-def _fits_fields(value: Any, hints: Mapping[str, Any], required: Iterable[str], where: str) -> None:
+def _fits_fields(
+    value: Any,
+    hints: Mapping[str, Any],
+    required: Iterable[str],
+    where: str,
+) -> None:
     _must(isinstance(value, dict), where, "is no object")
     _must(
         not (unknown := value.keys() - hints.keys()),

@@ -26,12 +26,44 @@ def usage(output: int) -> rungwise.Usage:
 STORY: tuple[tuple[Reply | Failure, float], ...] = (
     (Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
     (Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
-    (Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
-    (Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
-    (Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
+    (
+        Reply(
+            reasoning="hm",
+            stop_reason="stop",
+            stop_raw="stop",
+            usage=usage(240),
+        ),
+        4.1,
+    ),
+    (
+        Reply(
+            "The answer is ",
+            stop_reason="length",
+            stop_raw="length",
+            usage=usage(700),
+        ),
+        6.3,
+    ),
+    (
+        Failure(
+            "rate_limit",
+            status=429,
+            code="slow_down",
+            asked_wait=12.0,
+        ),
+        0.3,
+    ),
     (Failure("overloaded", status=529), 0.4),
     (Failure("overloaded", status=529), 0.5),
-    (Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
+    (
+        Reply(
+            "42.",
+            stop_reason="stop",
+            stop_raw="end_turn",
+            usage=usage(320),
+        ),
+        5.2,
+    ),
 )
 
 

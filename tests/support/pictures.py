@@ -60,13 +60,29 @@ POLICIES: dict[str, Policy | TurnPolicy] = {
     "default": Policy(),
     "interactive": Policy.interactive(),
     "narrow": Policy(
-        limits=Limits(retries=0, nudges=0, prefills=0, continuations=0, fallbacks=0),
-        budget=Budget(attempts=5, seconds=30.5, output_tokens=20_000, money=0.25),
+        limits=Limits(
+            retries=0,
+            nudges=0,
+            prefills=0,
+            continuations=0,
+            fallbacks=0,
+        ),
+        budget=Budget(
+            attempts=5,
+            seconds=30.5,
+            output_tokens=20_000,
+            money=0.25,
+        ),
         after_refusal="end",
     ),
     "wide": Policy(
         limits=Limits(retries=1000, reasks=7),
-        waits=Waits(retry_base=0.125, retry_cap=3600.5, overload_cap=7200.25, reask_base=0.0),
+        waits=Waits(
+            retry_base=0.125,
+            retry_cap=3600.5,
+            overload_cap=7200.25,
+            reask_base=0.0,
+        ),
         reserve=Reserve(share=0.0),
         switch_after={"empty": 2},
     ),

@@ -38,10 +38,22 @@ class PostgresServer:
 
     def _run(self, program: str, *options: str) -> None:
         as_user: dict[str, Any] = (
-            {"user": USER, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+            {
+                "user": USER,
+                "group": "nogroup",
+                "extra_groups": [],
+            }
+            if os.geteuid() == 0
+            else {}
         )
         command = [str(self._bin / program), "-D", str(self._folder / "data"), *options]
-        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **as_user)
+        subprocess.run(
+            command,
+            check=True,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            **as_user,
+        )
 
     def new_database(self) -> str:
         """Return the URL of a database of which nobody knows; what uses it makes it."""

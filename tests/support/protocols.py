@@ -44,19 +44,48 @@ OPEN: Final[Mapping[str, list[Any]]] = {
             "role": "assistant",
             "content": None,
             "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "look_up", "arguments": "{}"},
+                }
             ],
         }
     ],
-    "responses": [{"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}],
+    "responses": [
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "look_up",
+            "arguments": "{}",
+        }
+    ],
     "anthropic": [
         {
             "role": "assistant",
-            "content": [{"type": "tool_use", "id": "c1", "name": "look_up", "input": {}}],
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": "c1",
+                    "name": "look_up",
+                    "input": {},
+                }
+            ],
         }
     ],
     "gemini": [
-        {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look_up", "args": {}}}]}
+        {
+            "role": "model",
+            "parts": [
+                {
+                    "functionCall": {
+                        "id": "c1",
+                        "name": "look_up",
+                        "args": {},
+                    }
+                }
+            ],
+        }
     ],
     "ollama": [
         {
@@ -68,7 +97,15 @@ OPEN: Final[Mapping[str, list[Any]]] = {
     "bedrock": [
         {
             "role": "assistant",
-            "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}],
+            "content": [
+                {
+                    "toolUse": {
+                        "toolUseId": "c1",
+                        "name": "look_up",
+                        "input": {},
+                    }
+                }
+            ],
         }
     ],
 }
@@ -132,7 +169,11 @@ def cut_in_half(
 
 def sending(request: Request, **fields: Any) -> Send:
     """Return what a call sends at first for a request; fields of `Send` win."""
-    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
+    given = {
+        "messages": request.messages,
+        "max_tokens": request.max_tokens,
+        **fields,
+    }
     return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
 
 

@@ -54,7 +54,13 @@ class Exchange:
 
     def give(self, body: bytes, *, more: bool = False) -> None:
         """Let a piece of the body arrive."""
-        self.messages.put_nowait({"type": "http.request", "body": body, "more_body": more})
+        self.messages.put_nowait(
+            {
+                "type": "http.request",
+                "body": body,
+                "more_body": more,
+            }
+        )
 
     def leave(self) -> None:
         """Let the client go away."""

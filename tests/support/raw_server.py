@@ -36,7 +36,12 @@ def completion(text: str, finish: str | None = "stop") -> bytes:
         "finish_reason": finish,
     }
     return json.dumps(
-        {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}
+        {
+            "id": "1",
+            "object": "chat.completion",
+            "model": "m",
+            "choices": [choice],
+        }
     ).encode()
 
 
@@ -54,7 +59,17 @@ def event(text: str | None = None, finish: str | None = None, **delta: Any) -> b
         "delta": delta if text is None else {"content": text, **delta},
         "finish_reason": finish,
     }
-    return b"data: " + json.dumps({"id": "1", "model": "m", "choices": [choice]}).encode() + b"\n\n"
+    return (
+        b"data: "
+        + json.dumps(
+            {
+                "id": "1",
+                "model": "m",
+                "choices": [choice],
+            }
+        ).encode()
+        + b"\n\n"
+    )
 
 
 def chunk(data: bytes) -> bytes:
@@ -76,7 +91,12 @@ def stream_of(*texts: str) -> bytes:
 class Peer:
     """One connection, as the server sees it."""
 
-    def __init__(self, server: RawServer, connection: Any, number: int) -> None:
+    def __init__(
+        self,
+        server: RawServer,
+        connection: Any,
+        number: int,
+    ) -> None:
         self.server = server
         self.number = number
         self._connection = connection

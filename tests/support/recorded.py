@@ -18,7 +18,12 @@ LONG = "a-backend-of-a-very-long-name-" * 12
 
 Said = Reply | Failure
 OVERLOADED = Failure("overloaded", status=503)
-ANSWER = Reply("Yes.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(400, 12))
+ANSWER = Reply(
+    "Yes.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=rungwise.Usage(400, 12),
+)
 
 
 def recorded(
@@ -57,7 +62,12 @@ def short() -> Call:
 
 def in_microseconds() -> Call:
     """A call of 24 attempts in 24 microseconds."""
-    return recorded([OVERLOADED] * 23 + [ANSWER], seconds=1e-6, retries=30, waits=False)
+    return recorded(
+        [OVERLOADED] * 23 + [ANSWER],
+        seconds=1e-6,
+        retries=30,
+        waits=False,
+    )
 
 
 def in_minutes() -> Call:

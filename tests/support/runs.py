@@ -208,7 +208,11 @@ class Run:
         live = []
         for index, (stage, script) in enumerate(zip(stages, scripts, strict=True)):
             stage.play(script)
-            given = {"model": f"model-{index}", "name": NAMES[index], "api_key": _key(index)}
+            given = {
+                "model": f"model-{index}",
+                "name": NAMES[index],
+                "api_key": _key(index),
+            }
             given |= backends[index] if index < len(backends) else {}
             live.append(protocols.backend(self.api, stage.provider.base_url, **given))
         messages = messages or MESSAGES
@@ -263,7 +267,12 @@ class Run:
         _check_replay(ended, contents, own)
         return ended
 
-    def _check(self, ended: Ended, steps: list[rungwise.Step], events: list[Any]) -> None:
+    def _check(
+        self,
+        ended: Ended,
+        steps: list[rungwise.Step],
+        events: list[Any],
+    ) -> None:
         result, journal = ended.result, ended.result.journal
         assert (ended.error is None) == (result.outcome in ("done", "salvaged", "partial"))
         assert result.outcome == journal.outcome == journal.last.target
@@ -298,7 +307,12 @@ class Run:
             )
             assert (events[-1] is result) == (ended.error is None)
 
-    def _check_requests(self, ended: Ended, live: list[OpenAIChat], compactor: Any) -> None:
+    def _check_requests(
+        self,
+        ended: Ended,
+        live: list[OpenAIChat],
+        compactor: Any,
+    ) -> None:
         for backend, requests in zip(live, ended.by_backend, strict=True):
             for request in requests:
                 body = request.body
@@ -317,7 +331,12 @@ class Run:
                     assert sent == ended.messages or backend is not live[0]
 
     def _check_request(
-        self, request: ReceivedRequest, backend: Any, ended: Ended, *, is_compacted: bool
+        self,
+        request: ReceivedRequest,
+        backend: Any,
+        ended: Ended,
+        *,
+        is_compacted: bool,
     ) -> None:
         """Check a request of any protocol: the key, the model, and that the caller's messages are
         unchanged.
@@ -339,7 +358,12 @@ class Run:
             assert sent[len(given)][0] == last[0]
             assert sent[len(given)][1].startswith(last[1])
 
-    def _check_privacy(self, ended: Ended, stages: tuple[Stage, ...], contents: bool) -> None:
+    def _check_privacy(
+        self,
+        ended: Ended,
+        stages: tuple[Stage, ...],
+        contents: bool,
+    ) -> None:
         shown = [
             record.getMessage() for record in self._caplog.records if record.name == "rungwise"
         ]

@@ -39,15 +39,31 @@ TROUBLES: tuple[dict[str, Any], ...] = (
         for name in ("overloaded", "server_error", "rate_limit")
     ),
     {"event": "failed_transiently", "reason": "timeout"},
-    {"event": "failed_transiently", "reason": "rate_limit", "asked_wait": 4.0},
-    {"event": "failed_transiently", "reason": "rate_limit", "asked_wait": 500.0},
-    {"event": "failed_transiently", "reason": "connection", "facts": ("connection_was_stale",)},
+    {
+        "event": "failed_transiently",
+        "reason": "rate_limit",
+        "asked_wait": 4.0,
+    },
+    {
+        "event": "failed_transiently",
+        "reason": "rate_limit",
+        "asked_wait": 500.0,
+    },
+    {
+        "event": "failed_transiently",
+        "reason": "connection",
+        "facts": ("connection_was_stale",),
+    },
     {"event": "failed_permanently", "reason": "auth"},
     {"event": "failed_permanently", "reason": "model_not_found"},
     {"event": "overflowed", "reason": "context_overflow"},
     {"event": "fell_silent", "reason": "silence"},
     {"event": "interrupted", "reason": "connection"},
-    {"event": "interrupted", "reason": "connection", "facts": ("added_text",)},
+    {
+        "event": "interrupted",
+        "reason": "connection",
+        "facts": ("added_text",),
+    },
     {"event": "truncated", "facts": ("added_text",)},
     {"event": "paused", "facts": ("added_text",)},
     *(
@@ -63,7 +79,12 @@ def came(rate: EventRate, number: int, chance: random.Random) -> tuple[Reply | F
     usage = Usage(int(drawn(rate.input_tokens, chance)), int(drawn(rate.output_tokens, chance)))
     if rate.event == "interrupted":
         text = reply_of("answered", number).text if "added_text" in rate.facts else ""
-        return Reply(text, interrupted=True, failure=Failure("connection"), usage=usage), usage
+        return Reply(
+            text,
+            interrupted=True,
+            failure=Failure("connection"),
+            usage=usage,
+        ), usage
     if rate.event in EVENTS:
         reply = reply_of(rate.event, number)
         return Reply(
@@ -77,7 +98,12 @@ def came(rate: EventRate, number: int, chance: random.Random) -> tuple[Reply | F
     reason: Any = rate.reason
     is_stale = "connection_was_stale" in rate.facts
     more = FAILURES.get(reason, {})
-    return Failure(reason, asked_wait=rate.asked_wait, is_stale=is_stale, **more), usage
+    return Failure(
+        reason,
+        asked_wait=rate.asked_wait,
+        is_stale=is_stale,
+        **more,
+    ), usage
 
 
 def drawn(histogram: Histogram, chance: random.Random) -> float:
@@ -115,7 +141,12 @@ Comes = Callable[[EventRate, int, random.Random], tuple[Reply | Failure, Usage]]
 
 
 def make(
-    call: Call, rates: Rates, chance: random.Random, *, comes: Comes = came, numbers: Iterator[int]
+    call: Call,
+    rates: Rates,
+    chance: random.Random,
+    *,
+    comes: Comes = came,
+    numbers: Iterator[int],
 ) -> Taken:
     """Make a call, whose replies are drawn from the rates."""
     taken = Taken()
@@ -152,7 +183,12 @@ def make(
     return taken
 
 
-def play(policy: Policy, rates: Rates, chance: random.Random, sample: Sample) -> Journal:
+def play(
+    policy: Policy,
+    rates: Rates,
+    chance: random.Random,
+    sample: Sample,
+) -> Journal:
     """Play one call and count it."""
     links = [PlainLink(each.name, prices=each.prices) for each in rates.backend]
     call = Call(Request("say"), policy, links, jitter=chance.random, observer=silent)

@@ -82,7 +82,10 @@ class Script:
     sizes: list[int] = field(factory=list)
 
     def reply(
-        self, rate: EventRate, number: int, chance: random.Random
+        self,
+        rate: EventRate,
+        number: int,
+        chance: random.Random,
     ) -> tuple[Reply | Failure, Usage]:
         """Return what a backend sends for an event."""
         reply, usage = came(rate, number, chance)
@@ -102,7 +105,12 @@ class Script:
             for place in range(more)
         ]
         text = f"Part {number}: let me see." if "has_text" in rate.facts else ""
-        return Reply(text, tool_calls=tuple(calls), stop_reason="tool_calls", usage=usage), usage
+        return Reply(
+            text,
+            tool_calls=tuple(calls),
+            stop_reason="tool_calls",
+            usage=usage,
+        ), usage
 
     def outcomes(self, runs: Sequence[Any]) -> list[ToolOutcome]:
         """Return what the tools bring."""
@@ -115,7 +123,10 @@ class Script:
 
 
 def play_turn(
-    policy: TurnPolicy, rates: Rates, chance: random.Random, sample: TurnSample
+    policy: TurnPolicy,
+    rates: Rates,
+    chance: random.Random,
+    sample: TurnSample,
 ) -> TurnJournal:
     """Play one turn and count it."""
     links = [PlainLink(each.name, prices=each.prices) for each in rates.backend]
@@ -193,7 +204,12 @@ def with_tools(
             "seconds": histogram(chance, 2),
             "output_tokens": histogram(chance, 50, whole=True),
         }
-        calls = partial(EventRate, event="called_tools", input_tokens=each.input_tokens, **amounts)
+        calls = partial(
+            EventRate,
+            event="called_tools",
+            input_tokens=each.input_tokens,
+            **amounts,
+        )
         found += [
             calls(share=each.share * part * 0.7),
             calls(share=each.share * part * 0.3, facts=("has_text",)),

@@ -85,7 +85,12 @@ def asking(api: str, asked: Any = QUESTION, /, **fields: Any) -> dict[str, Any]:
         case "responses":
             return {"model": MODEL, "input": turns, **fields}
         case "anthropic":
-            return {"model": MODEL, "messages": turns, "max_tokens": 1_000, **fields}
+            return {
+                "model": MODEL,
+                "messages": turns,
+                "max_tokens": 1_000,
+                **fields,
+            }
     contents = [{"role": "user", "parts": [{"text": asked}]}] if isinstance(asked, str) else asked
     request = {"model": MODEL, "contents": contents}
     if fields:
@@ -94,7 +99,13 @@ def asking(api: str, asked: Any = QUESTION, /, **fields: Any) -> dict[str, Any]:
 
 
 def ask(
-    api: str, way: str, asked: Any = QUESTION, /, *, take: int | None = None, **options: Any
+    api: str,
+    way: str,
+    asked: Any = QUESTION,
+    /,
+    *,
+    take: int | None = None,
+    **options: Any,
 ) -> Seen:
     """Ask with the official SDK, and return what it handed out.
 
@@ -134,7 +145,11 @@ def _taken(stream: Iterator[Any], events: list[Any], take: int | None) -> list[A
 
 
 async def _aask(
-    api: str, way: str, given: dict[str, Any], take: int | None, own: dict[str, Any]
+    api: str,
+    way: str,
+    given: dict[str, Any],
+    take: int | None,
+    own: dict[str, Any],
 ) -> Seen:
     sdk = sdk_of(api, way, **own)
     try:
@@ -145,7 +160,11 @@ async def _aask(
 
 
 async def agather(
-    api: str, sdk: Any, way: str, given: dict[str, Any], take: int | None = None
+    api: str,
+    sdk: Any,
+    way: str,
+    given: dict[str, Any],
+    take: int | None = None,
 ) -> Seen:
     """Ask in this event loop, and return the events that came."""
     seen = Seen()
@@ -194,10 +213,18 @@ def sdk_of(
 
         args = {} if transport is None else {"client_args": {"transport": transport}}
         args |= {} if transport is None else {"async_client_args": {"transport": transport}}
-        http: Any = {"base_url": base_url, "headers": dict(headers or {}), **args}
+        http: Any = {
+            "base_url": base_url,
+            "headers": dict(headers or {}),
+            **args,
+        }
         client = genai.Client(api_key=key, vertexai=False, http_options=http)
         return client.aio if kind else client
-    own: dict[str, Any] = {"api_key": key, "max_retries": 0, "default_headers": dict(headers or {})}
+    own: dict[str, Any] = {
+        "api_key": key,
+        "max_retries": 0,
+        "default_headers": dict(headers or {}),
+    }
     own["_strict_response_validation"] = True
     if api == "anthropic":
         import anthropic as library
@@ -212,7 +239,12 @@ def sdk_of(
     return getattr(library, f"{kind}{'Anthropic' if api == 'anthropic' else 'OpenAI'}")(**own)
 
 
-def _create(api: str, sdk: Any, way: str, given: dict[str, Any]) -> Any:
+def _create(
+    api: str,
+    sdk: Any,
+    way: str,
+    given: dict[str, Any],
+) -> Any:
     if api == "gemini":
         name = "generate_content_stream" if streams(way) else "generate_content"
         return getattr(sdk.models, name)(**given)
@@ -257,7 +289,11 @@ def _chat_head(seen: Seen, completion: Any) -> None:
 
 def _chat_event(seen: Seen, chunk: Any) -> None:
     _chat_head(seen, chunk)
-    seen.said = seen.said or {"role": "assistant", "content": "", "tool_calls": []}
+    seen.said = seen.said or {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [],
+    }
     for choice in chunk.choices:
         delta = choice.delta
         seen.text += delta.content or ""

@@ -40,7 +40,12 @@ def waiting(
 
 def answer(tokens: int, text: str = "In reeds.") -> Reply:
     """Answer with this many tokens by the provider's count."""
-    return Reply(text, stop_reason="stop", stop_raw="stop", usage=Usage(10, tokens))
+    return Reply(
+        text,
+        stop_reason="stop",
+        stop_raw="stop",
+        usage=Usage(10, tokens),
+    )
 
 
 def over_budget(call: Call, now: float = 0.0) -> str:

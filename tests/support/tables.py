@@ -84,7 +84,13 @@ def limits(**given: int) -> dict[str, int]:
     return {**dict.fromkeys(COUNTERS, 0), **given}
 
 
-def row_of(event: str, guard: str | None, source: str = "await", *, table: Table = CALL) -> Row:
+def row_of(
+    event: str,
+    guard: str | None,
+    source: str = "await",
+    *,
+    table: Table = CALL,
+) -> Row:
     """Return the row of a table, by default the shipped one, with this event, guard and source."""
     (found,) = [row for row in table.ladder(event, source) if row.guard == guard]
     return found

@@ -62,7 +62,10 @@ class Watched:
 
 
 def run_tools(
-    action: RunTools, executor: Any, cancellation: Cancellation, tell: Any
+    action: RunTools,
+    executor: Any,
+    cancellation: Cancellation,
+    tell: Any,
 ) -> tuple[ToolOutcome, ...]:
     """Run tools in threads. An exception raised by `tell` ends them."""
     loop = LoopThread()
@@ -90,7 +93,10 @@ def _run_tools(
 
 
 async def arun_tools(
-    action: RunTools, executor: Any, cancellation: Cancellation, tell: Any
+    action: RunTools,
+    executor: Any,
+    cancellation: Cancellation,
+    tell: Any,
 ) -> tuple[ToolOutcome, ...]:
     """Run tools in this event loop; see `run_tools`."""
     tools = in_threads_and_tasks.ToolTasks(action, executor, cancellation)

@@ -141,7 +141,11 @@ def call_delta(arguments: str) -> dict[str, Any]:
     """Return the delta of a tool call."""
     return {
         "tool_calls": [
-            {"index": 0, "id": "1", "function": {"name": "look", "arguments": arguments}}
+            {
+                "index": 0,
+                "id": "1",
+                "function": {"name": "look", "arguments": arguments},
+            }
         ]
     }
 

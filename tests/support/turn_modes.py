@@ -98,7 +98,11 @@ def run_turn(
         client = Client(
             backend,
             **clocked(
-                {"sleep": lambda seconds: None, "async_sleep": _no_wait, **(client_options or {})}
+                {
+                    "sleep": lambda seconds: None,
+                    "async_sleep": _no_wait,
+                    **(client_options or {}),
+                }
             ),
         )
         events: list[Any] = []
@@ -123,7 +127,12 @@ async def _no_wait(seconds: float) -> None:
 
 
 def _run(
-    client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]
+    client: Client,
+    mode: str,
+    messages: Any,
+    events: list[Any],
+    each: Any,
+    options: dict[str, Any],
 ) -> Result:
     if mode == "turn":
         return client.turn(messages, **options)
@@ -137,7 +146,12 @@ def _run(
 
 
 async def _run_and_close(
-    client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]
+    client: Client,
+    mode: str,
+    messages: Any,
+    events: list[Any],
+    each: Any,
+    options: dict[str, Any],
 ) -> Result:
     async with client:
         if mode == "aturn":

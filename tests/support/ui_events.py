@@ -36,7 +36,14 @@ def calls() -> st.SearchStrategy[Ended]:
 
     def play(policy: rungwise.Policy, script: Any, sizes: tuple[int, ...]) -> Ended:
         events: list[Any] = []
-        call = testing.run(policy, script, chain=2, events=events, sizes=sizes, is_streaming=True)
+        call = testing.run(
+            policy,
+            script,
+            chain=2,
+            events=events,
+            sizes=sizes,
+            is_streaming=True,
+        )
         return Ended(events, call.result)
 
     sizes = st.lists(st.integers(1, 9), max_size=3).map(tuple)

@@ -190,7 +190,13 @@ class AgUiReader:
                     "toolCalls", []
                 )
                 called = {"name": event["toolCallName"], "arguments": ""}
-                calls.append({"id": event["toolCallId"], "type": "function", "function": called})
+                calls.append(
+                    {
+                        "id": event["toolCallId"],
+                        "type": "function",
+                        "function": called,
+                    }
+                )
             case "TOOL_CALL_ARGS":
                 calls = [call for message in self.messages for call in message.get("toolCalls", ())]
                 [call] = [each for each in calls if each["id"] == event["toolCallId"]][-1:]

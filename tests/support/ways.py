@@ -49,7 +49,12 @@ def backend(url: str, **options: Any) -> OpenAIChat:
     """Return a backend at a base URL."""
     return OpenAIChat(
         base_url=url,
-        **{"model": "m", "name": "primary", "api_key": "sk-9d2f6b1c44e07a35", **options},
+        **{
+            "model": "m",
+            "name": "primary",
+            "api_key": "sk-9d2f6b1c44e07a35",
+            **options,
+        },
     )
 
 
@@ -75,7 +80,12 @@ class Asked:
 
 
 def ask(
-    way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any
+    way: str,
+    client: Client,
+    messages: Any = "Where?",
+    *,
+    streams: bool = True,
+    **options: Any,
 ) -> Asked:
     """Make one call and return how it ended; in a new event loop, with the client closed, if the
     way needs one.
@@ -118,7 +128,11 @@ async def aask(
 def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client:
     """Return a client for a way; `http` replaces a new HTTP client."""
     http = http or http_of(way)
-    options = {"policy": rungwise.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
+    options = {
+        "policy": rungwise.Policy(limits=ONCE),
+        "jitter": lambda: 0.0,
+        **options,
+    }
     if http is not None:
         options["async_http" if is_async(way) else "http"] = http
     client = Client(chain, **clocked(options))
@@ -243,7 +257,10 @@ class Reading:
 
 
 def several(
-    way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None
+    way: str,
+    client: Client,
+    count: int,
+    between: Callable[[], Any] = lambda: None,
 ) -> list[Asked]:
     """Make several calls one after another, in one event loop if the way needs one."""
 
@@ -294,12 +311,25 @@ def virtual(*chain: Any, now: float = 50.0, **options: Any) -> tuple[Client, Vir
         for number, each in enumerate(chain)
     ]
     return Client(
-        backends, **clocked({"wall_clock": lambda: WALL - now + clock(), **waits, **options})
+        backends,
+        **clocked(
+            {
+                "wall_clock": lambda: WALL - now + clock(),
+                **waits,
+                **options,
+            }
+        ),
     ), clock
 
 
 def quick(way: str, server: RawServer, **options: Any) -> Client:
     """Return a client that retries without waiting."""
     return client_for(
-        way, backend(server.base_url), **{**modes.waits_into([]), "policy": RETRYING, **options}
+        way,
+        backend(server.base_url),
+        **{
+            **modes.waits_into([]),
+            "policy": RETRYING,
+            **options,
+        },
     )

@@ -14,7 +14,11 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def grows_within(
-    little: Callable[[], object], much: Callable[[], object], *, times: float, floor: float
+    little: Callable[[], object],
+    much: Callable[[], object],
+    *,
+    times: float,
+    floor: float,
 ) -> bool:
     """Tell whether the larger work takes less than `times` as long, in the best of several runs.
 

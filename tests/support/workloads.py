@@ -74,9 +74,23 @@ def cut_into(text: str, count: int) -> list[str]:
 def replies_of(pieces: Sequence[str]) -> list[Reply]:
     """Return replies with the parts of a text, all but the last truncated."""
     cut = [
-        Reply(each, stop_reason="length", stop_raw="length", usage=USAGE) for each in pieces[:-1]
+        Reply(
+            each,
+            stop_reason="length",
+            stop_raw="length",
+            usage=USAGE,
+        )
+        for each in pieces[:-1]
     ]
-    return [*cut, Reply(pieces[-1], stop_reason="stop", stop_raw="stop", usage=USAGE)]
+    return [
+        *cut,
+        Reply(
+            pieces[-1],
+            stop_reason="stop",
+            stop_raw="stop",
+            usage=USAGE,
+        ),
+    ]
 
 
 def bytes_of_parts(call: Call, replies: Sequence[Reply]) -> Iterator[tuple[int, int]]:
@@ -95,7 +109,13 @@ def bytes_of_parts(call: Call, replies: Sequence[Reply]) -> Iterator[tuple[int, 
         yield tracemalloc.get_traced_memory()[1] - before, size
 
 
-def gathered(call: Call, replies: Sequence[Reply], link: Any = None, *, chunk: int = 0) -> str:
+def gathered(
+    call: Call,
+    replies: Sequence[Reply],
+    link: Any = None,
+    *,
+    chunk: int = 0,
+) -> str:
     """Run a call over these replies and return its text.
 
     Arguments:
@@ -119,7 +139,12 @@ def gathered(call: Call, replies: Sequence[Reply], link: Any = None, *, chunk: i
 
 
 def text_in_parts(
-    count: int, size: int, link: Any = None, *, encodes: bool = False, chunk: int = 0
+    count: int,
+    size: int,
+    link: Any = None,
+    *,
+    encodes: bool = False,
+    chunk: int = 0,
 ) -> Work:
     """Prepare a call whose text of `size` characters arrives in `count` parts, without any I/O.
 
@@ -146,7 +171,12 @@ def text_in_parts(
 def backend(**options: Any) -> OpenAIChat:
     """Return a chat-completions backend without a server."""
     return OpenAIChat(
-        **{"model": "bench", "base_url": "http://127.0.0.1:9/v1", "api_key": "sk-bench", **options}
+        **{
+            "model": "bench",
+            "base_url": "http://127.0.0.1:9/v1",
+            "api_key": "sk-bench",
+            **options,
+        }
     )
 
 

@@ -56,7 +56,13 @@ def busy_client(clock: VirtualClock) -> Iterator[None]:
     begin = Driver.exchange
     finish = Exchange.reply
 
-    def exchange(driver: Driver, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
+    def exchange(
+        driver: Driver,
+        send: Send,
+        call: Call,
+        *,
+        is_fresh: bool,
+    ) -> Exchange:
         found = begin(driver, send, call, is_fresh=is_fresh)
         total = driver.timeouts.total
         ends_by = call.clocks().ends_by
@@ -185,6 +191,11 @@ def played_turn(
 def chain_of(provider: EmbeddedProvider, backends: int, prices: Prices | None) -> list[OpenAIChat]:
     """Return the backends of a chain, all behind one server."""
     return [
-        OpenAIChat(f"backend-{number}", base_url=provider.base_url, api_key="", prices=prices)
+        OpenAIChat(
+            f"backend-{number}",
+            base_url=provider.base_url,
+            api_key="",
+            prices=prices,
+        )
         for number in range(1, backends + 1)
     ]

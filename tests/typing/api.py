@@ -15,7 +15,12 @@ from rungwise.core import Check
 def build() -> rungwise.Client:
     policy = rungwise.Policy(
         limits=rungwise.Limits(retries=2),
-        budget=rungwise.Budget(attempts=10, seconds=60, output_tokens=20_000, money=0.5),
+        budget=rungwise.Budget(
+            attempts=10,
+            seconds=60,
+            output_tokens=20_000,
+            money=0.5,
+        ),
         waits=rungwise.Waits(retry_base=1),
         timeouts=rungwise.Timeouts(first_token=30, stall=None),
         reserve=rungwise.Reserve(share=0.2),
@@ -140,7 +145,14 @@ def options(
     client: rungwise.Client, **given: Unpack[rungwise.core.CallOptions]
 ) -> rungwise.core.Request:
     client.call("hello", **given)
-    client.call("hello", temperature=0.2, top_p=0.9, stop=["END"], seed=7, reasoning_effort="low")
+    client.call(
+        "hello",
+        temperature=0.2,
+        top_p=0.9,
+        stop=["END"],
+        seed=7,
+        reasoning_effort="low",
+    )
     client.stream(
         "hello",
         tool_choice="auto",

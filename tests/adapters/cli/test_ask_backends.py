@@ -191,7 +191,11 @@ def test_temperature_and_effort_reach_the_body(rungwise_provider: Any) -> None:
     assert not second.keys() & {"temperature", "reasoning_effort", "response_format"}
 
 
-BIRD = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
+BIRD = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "required": ["bird"],
+}
 OF_PYTHON = "from typing import TypedDict\n\nclass Bird(TypedDict):\n    bird: str\n"
 
 

@@ -321,7 +321,10 @@ def test_what_either_policy_may_hold_is_the_turns(
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_sent(
-    arguments: list[str], told: str, birds: Path, rungwise_provider: Serve
+    arguments: list[str],
+    told: str,
+    birds: Path,
+    rungwise_provider: Serve,
 ) -> None:
     (birds / "broken.py").write_text("1 / 0", encoding="utf-8")
     (birds / "both.toml").write_text("faults = 2\n[limits]\nretries = 1\n", encoding="utf-8")

@@ -166,7 +166,13 @@ def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
         "outcome": "done",
         "text": "Let me see.",
         "value": None,
-        "tool_calls": [{"id": "c1", "name": "look", "arguments": '{"q": "ü"}'}],
+        "tool_calls": [
+            {
+                "id": "c1",
+                "name": "look",
+                "arguments": '{"q": "ü"}',
+            }
+        ],
         "cost": None,
         "attempts": 2,
         "model": "m",
@@ -393,7 +399,11 @@ def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None
     ],
 )
 def test_a_key_that_cannot_be_used_is_told_before_anything_is_sent(
-    fallback: str, key: str | None, told: str, serve: Serve, ask: Ask
+    fallback: str,
+    key: str | None,
+    told: str,
+    serve: Serve,
+    ask: Ask,
 ) -> None:
     provider = serve(ScriptedReply(text="Well."))
     env = {
@@ -533,7 +543,11 @@ BAD_INPUT = [
 
 @pytest.mark.parametrize(("arguments", "told"), BAD_INPUT, ids=lambda value: None)
 def test_bad_input_is_one_line(
-    arguments: list[str], told: str, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    told: str,
+    serve: Serve,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broken.toml").write_text("[limits\n", encoding="utf-8")
@@ -566,7 +580,14 @@ def test_bytes_that_are_no_text_are_no_prompt(serve: Serve) -> None:
 
 def hanging(text: str) -> ScriptedReply:
     """Return a reply that brings its text and then falls silent."""
-    return ScriptedReply(text=text, finish="", usage={}, done=False, hang=True, cut_after=10**6)
+    return ScriptedReply(
+        text=text,
+        finish="",
+        usage={},
+        done=False,
+        hang=True,
+        cut_after=10**6,
+    )
 
 
 @pytest.mark.full
@@ -872,7 +893,10 @@ def test_folders_of_the_names_of_ours_are_in_nobodys_way(tmp_path: Path) -> None
     ("reply", "code"), [(ScriptedReply(text="Well."), 7), (ScriptedReply(status=401), 5)]
 )
 def test_a_journal_that_is_lost_has_its_own_exit_code(
-    reply: ScriptedReply, code: int, serve: Serve, ask: Ask
+    reply: ScriptedReply,
+    code: int,
+    serve: Serve,
+    ask: Ask,
 ) -> None:
     provider = serve(reply)
     result = ask(provider, "--journal", "/dev/full")
@@ -1129,7 +1153,12 @@ def test_the_demo_speaks_ascii_where_it_must() -> None:
 
 def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
     ours, theirs = pty.openpty()
-    with start("demo", stdout=theirs, TERM="xterm-256color", COLUMNS="80") as process:
+    with start(
+        "demo",
+        stdout=theirs,
+        TERM="xterm-256color",
+        COLUMNS="80",
+    ) as process:
         os.close(theirs)
         seen = read_until(ours, b"answered")
         process.send_signal(signal.SIGINT)

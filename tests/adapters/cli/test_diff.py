@@ -134,7 +134,10 @@ def test_past_journals_say_what_they_would_have_done(
     ("name", "text"), [("none.json", None), ("bad.json", "{"), ("odd.json", "{}")]
 )
 def test_a_bad_journal_is_said_in_one_line(
-    files: tuple[str, str], tmp_path: Path, name: str, text: str | None
+    files: tuple[str, str],
+    tmp_path: Path,
+    name: str,
+    text: str | None,
 ) -> None:
     bad = tmp_path / name
     if text is not None:
@@ -155,7 +158,11 @@ def test_two_formats_exclude_each_other(files: tuple[str, str]) -> None:
 )
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_bad_policy_is_said_in_one_line(
-    files: tuple[str, str], tmp_path: Path, text: str | None, says: str, is_new: bool
+    files: tuple[str, str],
+    tmp_path: Path,
+    text: str | None,
+    says: str,
+    is_new: bool,
 ) -> None:
     bad = tmp_path / "bad.toml"
     if text is not None:

@@ -123,7 +123,11 @@ def test_calls_over_http_are_honest_and_within_the_certificate() -> None:
 def test_the_provider_in_memory_answers_as_the_real_one(
     reply: ScriptedReply, streams: bool
 ) -> None:
-    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": streams}
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": streams,
+    }
 
     def ask(client: httpx.Client, base_url: str) -> tuple[Any, ...]:
         pieces: list[bytes] = []
@@ -148,7 +152,12 @@ def test_the_provider_in_memory_answers_as_the_real_one(
 
 
 def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
-    slow = ScriptedReply(delay=3.0, chunk_delay=1.0, write_sizes=(100,), text="x" * 300)
+    slow = ScriptedReply(
+        delay=3.0,
+        chunk_delay=1.0,
+        write_sizes=(100,),
+        text="x" * 300,
+    )
     memory = MemoryProvider(
         Script([ScriptedReply(hang=True), slow, ScriptedReply(hang=True, cut_after=5)])
     )
@@ -162,7 +171,12 @@ def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
 
 
 def test_an_attempt_in_memory_ends_when_a_real_one_would() -> None:
-    slow = ScriptedReply(delay=80.0, chunk_delay=1.0, text="x" * 4_000, chunk_size=1)
+    slow = ScriptedReply(
+        delay=80.0,
+        chunk_delay=1.0,
+        text="x" * 4_000,
+        chunk_size=1,
+    )
     memory = MemoryProvider(Script([slow], after="repeat"))
     policy = Policy(budget=Budget(seconds=900.0))
     with httpx.Client(transport=httpx.MockTransport(memory.respond)) as http:
@@ -260,7 +274,10 @@ PLANTED = (
     ("plant", "property", "seed"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED]
 )
 def test_a_planted_bug_is_found_and_made_small(
-    plant: Any, property: str, seed: int, monkeypatch: pytest.MonkeyPatch
+    plant: Any,
+    property: str,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant(monkeypatch)
     with Fuzzer(seed=seed) as fuzzer:
@@ -303,7 +320,10 @@ UNCOUNTED = (
     ("plant", "money", "seed"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED]
 )
 def test_tokens_that_nobody_counts_are_found(
-    plant: Any, money: float, seed: int, monkeypatch: pytest.MonkeyPatch
+    plant: Any,
+    money: float,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant(monkeypatch)
     with Fuzzer(Policy(budget=Budget(money=money)), seed=seed) as fuzzer:
@@ -521,7 +541,12 @@ def test_the_command_is_imported_without_hypothesis() -> None:
         "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, "
         "'httpx' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == ["False", "False"]
 
 

@@ -370,6 +370,12 @@ def test_a_malformed_quota_of_a_chain_is_refused(quota: Any, says: str) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=says):
         chain_in(
             "a",
-            [{"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}],
+            [
+                {
+                    "model": "m",
+                    "base_url": "http://localhost:1/v1",
+                    "quota": quota,
+                }
+            ],
             lambda model: None,
         )

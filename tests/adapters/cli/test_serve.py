@@ -75,7 +75,14 @@ def test_whatever_a_client_sends_has_its_line(path: str, body: dict[str, Any]) -
 
 def test_what_is_asked_of_responses_may_be_a_text() -> None:
     request = ReceivedRequest(
-        "/v1/responses", {}, {"model": "m", "input": "Hello", "max_output_tokens": 5}, 0.0
+        "/v1/responses",
+        {},
+        {
+            "model": "m",
+            "input": "Hello",
+            "max_output_tokens": 5,
+        },
+        0.0,
     )
     asked = summary_of(request)
     assert (text_of(asked.messages[0]), asked.cap) == (("user", "Hello"), 5)

@@ -22,7 +22,12 @@ def test_prompts_messages_and_options_are_those_of_a_call(tmp_path: Path) -> Non
     message = {"role": "user", "content": "Where?"}
     plain = [
         {"prompt": "Where?"},
-        {"id": "a", "messages": [message], "max_tokens": 9, "temperature": 0.5},
+        {
+            "id": "a",
+            "messages": [message],
+            "max_tokens": 9,
+            "temperature": 0.5,
+        },
         {"id": 7, "system": "Be brief.", "prompt": "Where?"},
     ]
     first, second, third = read(tmp_path, *map(json.dumps, plain), "", "  ")

@@ -62,7 +62,10 @@ def test_a_request_can_be_stored(messages: Any) -> None:
     st.lists(st.booleans(), max_size=4),
 )
 def test_every_beginning_of_a_tape_leads_to_where_the_call_was(
-    policy: Policy, script: Any, seed: int, opens: list[bool]
+    policy: Policy,
+    script: Any,
+    seed: int,
+    opens: list[bool],
 ) -> None:
     draws = random.Random(seed)
     request = Request("Where do herons nest?", max_tokens=500)

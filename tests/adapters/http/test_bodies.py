@@ -82,7 +82,10 @@ def _drive(operation: Operation[T], peer: socket.socket, coming: Iterator[bytes]
 @example(places=list(range(1, 900)))  # byte by byte
 @given(places=st.lists(st.integers(1, 400), max_size=5))
 def test_a_body_is_the_same_wherever_it_is_cut(
-    framing: str, head: str, behind: bytes, places: list[int]
+    framing: str,
+    head: str,
+    behind: bytes,
+    places: list[int],
 ) -> None:
     begin, is_kept = HEADS[head]
     whole = begin + FRAMINGS[framing]

@@ -41,7 +41,12 @@ class Broken(PlainLink, Backend):
     def encode(self, send: Any, *, stream: bool) -> HttpRequest:
         return HttpRequest(self.url, {"content-type": "application/json"}, b"{}")
 
-    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
+    def decode(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Reply:
         raise KeyError("choices")
 
     def decoder(self, headers: Mapping[str, str]) -> Breaking:

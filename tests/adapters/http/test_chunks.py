@@ -170,7 +170,11 @@ STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=
 @example(chunk(b"data") * 2 + END, [], False, 18)  # whole chunks with the head
 @example(chunk(b"data") * 2 + END, [], False, 23)  # all of the body
 def test_chunks_are_read_as_h11_reads_them(
-    is_ahead: bool, data: bytes, places: list[int], is_closed: bool, with_head: int
+    is_ahead: bool,
+    data: bytes,
+    places: list[int],
+    is_closed: bool,
+    with_head: int,
 ) -> None:
     first = data[:with_head]
     pieces = pieces_of(data[with_head:], places, is_closed)

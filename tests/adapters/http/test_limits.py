@@ -79,7 +79,12 @@ def test_an_attempt_ends_with_its_own_time_or_with_what_is_left_for_it(
     lasts: float,
     by_call: bool,
 ) -> None:
-    made = limits(total=total, deadline=deadline, ends_by=ends_by, first_token=None)
+    made = limits(
+        total=total,
+        deadline=deadline,
+        ends_by=ends_by,
+        first_token=None,
+    )
     assert (made.ends_at, made.by_call) == (NOW + lasts, by_call)
     assert made.until == made.ends_at
     assert made.remaining == (None if lasts == math.inf else pytest.approx(max(lasts, 0.001)))
@@ -166,10 +171,20 @@ def test_the_end_of_a_body_gets_a_moment_and_no_more(clock: Any) -> None:
 
 def test_the_timeouts_of_a_client_that_was_passed_in_come_after_our_own(clock: Any) -> None:
     given = limits(ends_by=DRIVERS + 20).timeout_extension()
-    assert given == {"connect": 10, "pool": 20 + GRACE, "write": 20 + GRACE, "read": 20 + GRACE}
+    assert given == {
+        "connect": 10,
+        "pool": 20 + GRACE,
+        "write": 20 + GRACE,
+        "read": 20 + GRACE,
+    }
     assert limits(first_token=4.0).timeout_extension()["connect"] == 4
     endless = limits(total=None, first_token=None).timeout_extension()
-    assert endless == {"connect": 10, "pool": None, "write": None, "read": None}
+    assert endless == {
+        "connect": 10,
+        "pool": None,
+        "write": None,
+        "read": None,
+    }
 
 
 def test_a_reply_is_cut_by_the_call_only_where_its_time_did_it(clock: Any) -> None:

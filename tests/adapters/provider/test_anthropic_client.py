@@ -97,14 +97,21 @@ def test_text_reasoning_and_calls_are_read(client: Any, streams: bool) -> None:
         (
             ScriptedReply(
                 text="x",
-                usage={"input_tokens": 7, "output_tokens": 8, "cache_read_input_tokens": 9},
+                usage={
+                    "input_tokens": 7,
+                    "output_tokens": 8,
+                    "cache_read_input_tokens": 9,
+                },
             ),
             "end_turn",
         ),
     ],
 )
 def test_each_end_is_read(
-    client: Any, streams: bool, reply: ScriptedReply, stop: str | None
+    client: Any,
+    streams: bool,
+    reply: ScriptedReply,
+    stop: str | None,
 ) -> None:
     message = asked(client, reply, streams)
     assert message.stop_reason == stop
@@ -131,7 +138,10 @@ def test_each_end_is_read(
     ],
 )
 def test_errors_are_read_as_what_they_are(
-    client: Any, streams: bool, status: int, name: str
+    client: Any,
+    streams: bool,
+    status: int,
+    name: str,
 ) -> None:
     import anthropic
 
@@ -194,7 +204,12 @@ def written() -> list[Any]:
         search,
         found,
         types.TextBlock(text="In the reeds.", type="text"),
-        types.ToolUseBlock(id="t1", name="look", input={"bird": "heron"}, type="tool_use"),
+        types.ToolUseBlock(
+            id="t1",
+            name="look",
+            input={"bird": "heron"},
+            type="tool_use",
+        ),
     ]
     return [types.Message(content=content, stop_reason="tool_use", **about)]
 

@@ -28,7 +28,12 @@ def session() -> Session:
 
 def asked(session: Session, reply: ScriptedReply, streams: bool) -> dict[str, Any]:
     """Return what the client reads: text, reasoning, signature, calls, stop reason and usage."""
-    told: dict[str, Any] = {"text": "", "thought": "", "signature": "", "calls": {}}
+    told: dict[str, Any] = {
+        "text": "",
+        "thought": "",
+        "signature": "",
+        "calls": {},
+    }
     with EmbeddedProvider(Script([reply])) as provider:
         client = session.create_client(
             "bedrock-runtime",
@@ -100,7 +105,12 @@ def test_text_reasoning_and_calls_are_read(session: Session, streams: bool) -> N
         (ScriptedReply(text="x", finish="guardrail_intervened"), "guardrail_intervened"),
     ],
 )
-def test_each_end_is_read(session: Session, streams: bool, reply: ScriptedReply, stop: str) -> None:
+def test_each_end_is_read(
+    session: Session,
+    streams: bool,
+    reply: ScriptedReply,
+    stop: str,
+) -> None:
     told = asked(session, reply, streams)
     assert told["stop"] == stop
     assert told["text"] == reply.text + reply.refusal
@@ -121,7 +131,10 @@ def test_each_end_is_read(session: Session, streams: bool, reply: ScriptedReply,
     ],
 )
 def test_errors_are_read_as_what_they_are(
-    session: Session, streams: bool, status: int, code: str
+    session: Session,
+    streams: bool,
+    status: int,
+    code: str,
 ) -> None:
     with pytest.raises(ClientError) as caught:
         asked(session, ScriptedReply(status=status), streams)

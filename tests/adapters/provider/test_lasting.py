@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply, VirtualClock
 
-STREAM = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
+STREAM = {
+    "model": "m",
+    "messages": [],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
 SLOW = ScriptedReply(text="abcdefgh", chunk_size=1, delay=10.0, lasts=600.7)
 
 

@@ -94,7 +94,11 @@ def drive(client: Driver, reply: ScriptedReply, mode: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=PYTHONS, ids=range(len(PYTHONS)))
 def client(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "text": True,
+    }
     with subprocess.Popen(
         [request.param, "-c", CLIENT], env={**os.environ, "NO_PROXY": "*"}, **pipes
     ) as process:
@@ -114,7 +118,11 @@ MODES = pytest.mark.parametrize("mode", ["whole", "stream"])
         ScriptedReply(
             text="In the reeds.",
             finish="length",
-            usage={"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+            usage={
+                "prompt_tokens": 1,
+                "completion_tokens": 2,
+                "total_tokens": 3,
+            },
         ),
         pytest.param(
             ScriptedReply(text="In the reeds.", refusal="No more."), marks=pytest.mark.full
@@ -151,7 +159,10 @@ def test_tool_calls_are_valid(client: Driver, mode: str) -> None:
     ],
 )
 def test_errors_are_read_as_what_they_are(
-    client: Driver, mode: str, status: int, name: str
+    client: Driver,
+    mode: str,
+    status: int,
+    name: str,
 ) -> None:
     kind, _, _, has_id = drive(client, ScriptedReply(status=status), mode)["error"]
     assert (kind, has_id) == (name, True)

@@ -135,7 +135,12 @@ def test_an_error_inside_a_stream_is_read_as_one() -> None:
         drive(
             "stream",
             ScriptedReply(
-                text="In the", error_event={"message": "Gone.", "type": "UNAVAILABLE", "code": 503}
+                text="In the",
+                error_event={
+                    "message": "Gone.",
+                    "type": "UNAVAILABLE",
+                    "code": 503,
+                },
             ),
         )
     assert (raised.value.code, raised.value.status) == (503, "UNAVAILABLE")

@@ -10,7 +10,11 @@ import pytest
 from rungwise import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
-ASKED: dict[str, Any] = {"model": "m", "input": "hi", "include": ["reasoning.encrypted_content"]}
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "input": "hi",
+    "include": ["reasoning.encrypted_content"],
+}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
 REPLIES = {
     "text": ScriptedReply(text="In the reeds, mostly."),
@@ -113,7 +117,11 @@ def test_the_events_of_a_stream(name: str) -> None:
         "refusal": reply.refusal,
         "arguments": arguments,
     }
-    ends = {"length": "incomplete", "filtered": "incomplete", "failed": "failed"}
+    ends = {
+        "length": "incomplete",
+        "filtered": "incomplete",
+        "failed": "failed",
+    }
     assert last.type == (
         "error" if name == "error inside" else f"response.{ends.get(name, 'completed')}"
     )
@@ -125,7 +133,11 @@ def test_a_stream_in_an_event_loop() -> None:
     import openai
 
     async def read(base_url: str) -> str:
-        options = {"api_key": "k", "base_url": base_url, "_strict_response_validation": True}
+        options = {
+            "api_key": "k",
+            "base_url": base_url,
+            "_strict_response_validation": True,
+        }
         async with openai.AsyncOpenAI(**options) as own, own.responses.stream(**ASKED) as stream:
             return str((await stream.get_final_response()).output_text)
 

@@ -56,7 +56,12 @@ def assembled(body: str) -> dict[str, Any]:
                 if name == "tool_calls":
                     for part in value:
                         call = message["calls"].setdefault(
-                            part["index"], {"id": "", "name": "", "arguments": ""}
+                            part["index"],
+                            {
+                                "id": "",
+                                "name": "",
+                                "arguments": "",
+                            },
                         )
                         call["id"] += part.get("id", "")
                         for key, piece in part["function"].items():
@@ -81,8 +86,18 @@ def test_a_whole_reply(client: httpx.Client) -> None:
         "chatcmpl-00000001",
     )
     message = {"role": "assistant", "content": TEXT}
-    assert body["choices"] == [{"index": 0, "message": message, "finish_reason": "stop"}]
-    assert body["usage"] == {"prompt_tokens": 2, "completion_tokens": 10, "total_tokens": 12}
+    assert body["choices"] == [
+        {
+            "index": 0,
+            "message": message,
+            "finish_reason": "stop",
+        }
+    ]
+    assert body["usage"] == {
+        "prompt_tokens": 2,
+        "completion_tokens": 10,
+        "total_tokens": 12,
+    }
     (request,) = provider.requests
     assert (request.path, request.body["messages"], request.aborted) == (
         "/v1/chat/completions",
@@ -321,7 +336,14 @@ def test_a_cancelled_task_leaves_no_connection() -> None:
 
 
 def test_delays(client: httpx.Client) -> None:
-    with serve(ScriptedReply(text="abcd", chunk_size=1, delay=0.05, chunk_delay=0.01)) as provider:
+    with serve(
+        ScriptedReply(
+            text="abcd",
+            chunk_size=1,
+            delay=0.05,
+            chunk_delay=0.01,
+        )
+    ) as provider:
         start = time.monotonic()
         post(client, provider, STREAM)
         assert 0.05 + 6 * 0.01 <= time.monotonic() - start < 1
@@ -444,10 +466,18 @@ def test_requests_at_the_same_time_take_one_reply_each(client: httpx.Client) -> 
 @settings(max_examples=40)
 @given(st.text(), st.text(), st.integers(1, 20), st.lists(st.integers(1, 50), max_size=3))
 def test_a_stream_holds_the_script_however_it_is_cut(
-    text: str, arguments: str, size: int, writes: list[int]
+    text: str,
+    arguments: str,
+    size: int,
+    writes: list[int],
 ) -> None:
     call = ToolCall("1", "look", arguments)
-    reply = ScriptedReply(text=text, tool_calls=[call], chunk_size=size, write_sizes=writes)
+    reply = ScriptedReply(
+        text=text,
+        tool_calls=[call],
+        chunk_size=size,
+        write_sizes=writes,
+    )
     plain = ScriptedReply(text=text, tool_calls=[call], chunk_size=size)
     body = render(reply, STREAM).body
     assert body == render(plain, STREAM).body

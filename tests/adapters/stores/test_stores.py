@@ -53,7 +53,13 @@ class Process:
         choice: Choice = perform(self.store, self.store.choose(self.keys, RULES, LEASE))[0]
         return choice
 
-    def note(self, symptom: Symptom, *, was_probe: bool = False, place: int = 0) -> None:
+    def note(
+        self,
+        symptom: Symptom,
+        *,
+        was_probe: bool = False,
+        place: int = 0,
+    ) -> None:
         now = self.store.now()
         work = self.store.note(self.keys[place], symptom, RULES, sent_at=now, was_probe=was_probe)
         perform(self.store, work)
@@ -345,7 +351,11 @@ class Metered(Process):
     """Do what the calls of one process do with a quota."""
 
     def take(
-        self, name: str, quota: Quota, tokens: int = 0, longest: float = 1000.0
+        self,
+        name: str,
+        quota: Quota,
+        tokens: int = 0,
+        longest: float = 1000.0,
     ) -> tuple[float, bool]:
         claim = Claim(name, tokens, longest, LEASE)
         taken: tuple[float, bool] = perform(self.store, self.store.take(self.keys[0], quota, claim))

@@ -92,9 +92,11 @@ def seen() -> Iterator[Seen]:
         check(span)
     for name, metric in kept.metrics().items():
         unit, kind, needed = declared(name)
-        shown = {"Histogram": "histogram", "Sum": "counter", "Gauge": "gauge"}[
-            type(metric.data).__name__
-        ]
+        shown = {
+            "Histogram": "histogram",
+            "Sum": "counter",
+            "Gauge": "gauge",
+        }[type(metric.data).__name__]
         assert (metric.unit, shown) == (unit, kind), name
         assert all(needed <= set(point.attributes) for point in metric.data.data_points), name
 
@@ -232,7 +234,10 @@ def test_a_fallback_shows_whom_it_left_and_why(seen: Seen) -> None:
     ],
 )
 def test_an_error_has_its_type_and_never_its_words(
-    seen: Seen, reply: ScriptedReply, outcome: str, error: str
+    seen: Seen,
+    reply: ScriptedReply,
+    outcome: str,
+    error: str,
 ) -> None:
     with serve(reply) as provider, pytest.raises(rungwise.CallError):
         seen.client(provider).call(SECRET)
@@ -349,7 +354,10 @@ def test_a_durable_call_is_traced_once_like_any_other(seen: Seen, tmp_path: Path
     ("contents", "variable"), [(False, "true"), (True, ""), (True, "EVENT_ONLY"), (True, "true")]
 )
 def test_messages_are_shown_only_if_two_agree(
-    seen: Seen, contents: bool, variable: str, monkeypatch: pytest.MonkeyPatch
+    seen: Seen,
+    contents: bool,
+    variable: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(CAPTURES, variable)
     with serve(ANSWER) as provider:

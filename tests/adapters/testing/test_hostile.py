@@ -55,7 +55,15 @@ CALM = settings(
 def client_of(base_url: str) -> Client:
     names = ("backend-1", "backend-2")
     return Client(
-        [OpenAIChat(name, name=name, base_url=base_url, api_key=KEY) for name in names],
+        [
+            OpenAIChat(
+                name,
+                name=name,
+                base_url=base_url,
+                api_key=KEY,
+            )
+            for name in names
+        ],
         policy=POLICY,
     )
 
@@ -82,7 +90,13 @@ def test_a_client_survives(kind: str, mode: str) -> None:
     @CALM
     @given(testing.hostile_responses(kinds=[kind], streams=streams(mode)))
     def survive(response: RawResponse) -> None:
-        assert_survives(client_of, [response], mode=mode, certificate=certificate(), secrets=[KEY])
+        assert_survives(
+            client_of,
+            [response],
+            mode=mode,
+            certificate=certificate(),
+            secrets=[KEY],
+        )
 
     survive()
 
@@ -93,7 +107,13 @@ def test_a_client_survives_one_after_the_other(mode: str) -> None:
     @settings(CALM, max_examples=5 * EXAMPLES)
     @given(responses.raw_responses(streams=streams(mode), kinds=SURVIVED))
     def survive(responses: list[RawResponse]) -> None:
-        assert_survives(client_of, responses, mode=mode, certificate=certificate(), secrets=[KEY])
+        assert_survives(
+            client_of,
+            responses,
+            mode=mode,
+            certificate=certificate(),
+            secrets=[KEY],
+        )
 
     survive()
 
@@ -255,7 +275,12 @@ def of(kind: type[Client]) -> Callable[[str], Client]:
         (survival.UNTOUCHED, client_of, healthy(is_whole=False), {}),
     ],
 )
-def test_each_assertion_can_fail(property: str, factory: Any, responses: Any, options: Any) -> None:
+def test_each_assertion_can_fail(
+    property: str,
+    factory: Any,
+    responses: Any,
+    options: Any,
+) -> None:
     with pytest.raises(testing.Dishonest) as caught:
         assert_survives(factory, responses, **options)
     assert caught.value.property == property

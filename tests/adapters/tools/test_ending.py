@@ -68,7 +68,11 @@ class Tools:
 
 
 def ended(
-    way: str, tools: list[Any], when: Callable[[], object], times: int = 1, **options: Any
+    way: str,
+    tools: list[Any],
+    when: Callable[[], object],
+    times: int = 1,
+    **options: Any,
 ) -> ToolsEnded:
     """Run tools, cancel them from another thread when something has come, and return how they
     ended.

@@ -119,7 +119,11 @@ def test_a_turn_runs_its_tools(server: Any) -> None:
     assert "name" in texts[3]
     assert [bool(each.get("is_error")) for each in told] == [False, False, True, True]
     [picture] = [part for part in as_blocks(told[1]["content"]) if part["type"] == "image"]
-    assert picture["source"] == {"type": "base64", "media_type": "image/png", "data": "cG5n"}
+    assert picture["source"] == {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": "cG5n",
+    }
 
 
 def as_blocks(content: Any) -> list[Any]:

@@ -226,7 +226,10 @@ def raising(error: BaseException, *, is_async: bool) -> Callable[[], Any]:
     ],
 )
 def test_what_a_tool_raises_is_told(
-    way: str, is_async: bool, error: BaseException, fault: str
+    way: str,
+    is_async: bool,
+    error: BaseException,
+    fault: str,
 ) -> None:
     assert values(ran(way, [raising(error, is_async=is_async), lambda: 1])) == [fault, 1]
 

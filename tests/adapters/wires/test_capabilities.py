@@ -120,7 +120,15 @@ def test_models_that_think_in_silence_have_more_time_for_their_first_token(
     assert first_token == (300 if thinks_in_silence else None)
     backend = OpenAIChat(model, base_url=url, api_key="sk-1")
     assert (backend.thinks_for, backend.first_token) == (first_token, None)
-    assert OpenAIChat(model, base_url=url, api_key="sk-1", first_token=20).first_token == 20
+    assert (
+        OpenAIChat(
+            model,
+            base_url=url,
+            api_key="sk-1",
+            first_token=20,
+        ).first_token
+        == 20
+    )
 
 
 KNOWN = {
@@ -264,9 +272,12 @@ def test_what_the_caller_knows_better_counts() -> None:
     assert not OpenAIChat(
         "claude-opus-4-5", base_url=ANTHROPIC, api_key="sk-1", capabilities=denied
     ).prefills
-    assert OpenAIChat("m", base_url=ANTHROPIC, capabilities=denied, prefill="trailing").prefills, (
-        "it says how as well"
-    )
+    assert OpenAIChat(
+        "m",
+        base_url=ANTHROPIC,
+        capabilities=denied,
+        prefill="trailing",
+    ).prefills, "it says how as well"
 
 
 def test_how_a_turn_is_continued_says_whether() -> None:
@@ -275,6 +286,11 @@ def test_how_a_turn_is_continued_says_whether() -> None:
         is True
     )
     assert OpenAIChat("m", prefill="trailing", api_key="sk-1").capabilities.prefill is True
-    denied = OpenAIChat("m", prefill="no", api_key="sk-1", capabilities=Capabilities(prefill=True))
+    denied = OpenAIChat(
+        "m",
+        prefill="no",
+        api_key="sk-1",
+        capabilities=Capabilities(prefill=True),
+    )
     assert (denied.prefills, denied.capabilities.prefill) == (False, False)
     assert OpenAIChat("gpt-4o", api_key="sk-1").capabilities.prefill is None

@@ -76,7 +76,11 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
         {
             "role": "assistant",
             "content": [
-                {"type": "thinking", "thinking": "Reeds?", "signature": "c2lnbmVk"},
+                {
+                    "type": "thinking",
+                    "thinking": "Reeds?",
+                    "signature": "c2lnbmVk",
+                },
                 {"type": "redacted_thinking", "data": "ZW5jcnlwdGVk"},
                 {
                     "type": "server_tool_use",
@@ -98,7 +102,12 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "responses": [
-        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5jcnlwdGVk"},
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [],
+            "encrypted_content": "ZW5jcnlwdGVk",
+        },
         {
             "type": "message",
             "role": "assistant",
@@ -106,7 +115,13 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
         },
     ],
     "gemini": [{"role": "model", "parts": [{"text": "There.", "thoughtSignature": "c2lnbmVk"}]}],
-    "ollama": [{"role": "assistant", "content": "There.", "thinking": "c2lnbmVk"}],
+    "ollama": [
+        {
+            "role": "assistant",
+            "content": "There.",
+            "thinking": "c2lnbmVk",
+        }
+    ],
     "bedrock": [
         {
             "role": "assistant",
@@ -121,7 +136,11 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "openai": [
-        {"role": "assistant", "content": "There.", "reasoning_details": [{"data": "ZW5jcnlwdGVk"}]}
+        {
+            "role": "assistant",
+            "content": "There.",
+            "reasoning_details": [{"data": "ZW5jcnlwdGVk"}],
+        }
     ],
 }
 """An answer as each protocol writes it, with what its provider alone can read."""
@@ -156,7 +175,12 @@ def test_a_cap_that_a_budget_rests_on_goes_out_whatever_a_server_has_rejected(
     api: str, name: str
 ) -> None:
     request = Request("Where?", max_tokens=1000)
-    send = sending(request, max_tokens=1000, dropped=frozenset({name}), must_cut=True)
+    send = sending(
+        request,
+        max_tokens=1000,
+        dropped=frozenset({name}),
+        must_cut=True,
+    )
     assert b"1000" in backend(api).encode(send, stream=False).body
 
 
@@ -252,18 +276,36 @@ IN_FORM: dict[str, list[Any]] = {
     "anthropic": [
         {
             "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t", "content": "Which bird?"}],
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t",
+                    "content": "Which bird?",
+                }
+            ],
         }
     ],
     "gemini": [{"role": "user", "parts": [{"text": "Which bird?"}]}],
     "ollama": [
-        {"role": "user", "content": "Which bird?", "images": ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"]}
+        {
+            "role": "user",
+            "content": "Which bird?",
+            "images": ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"],
+        }
     ],
     "bedrock": [
         {"role": "user", "content": [{"text": "Which bird?"}, {"cachePoint": {"type": "default"}}]},
         {
             "role": "assistant",
-            "content": [{"toolUse": {"toolUseId": "tooluse_1", "name": "look_up", "input": {}}}],
+            "content": [
+                {
+                    "toolUse": {
+                        "toolUseId": "tooluse_1",
+                        "name": "look_up",
+                        "input": {},
+                    }
+                }
+            ],
         },
         {"role": "user", "content": [{"toolResult": RESULT}]},
     ],

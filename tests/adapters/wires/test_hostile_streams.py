@@ -228,21 +228,40 @@ def test_halves_in_a_request_are_sent_whole_or_refused(api: str, seed: int) -> N
 # pieces without end
 
 
-def piece(api: str, kind: str, number: int, text: str) -> bytes:
+def piece(
+    api: str,
+    kind: str,
+    number: int,
+    text: str,
+) -> bytes:
     """Write an event with a piece of a reply in a protocol's own form."""
     index = number if kind == "blocks" else 0
     if api == "openai":
-        call = {"index": index, "id": f"c{index}", "function": {"name": "f", "arguments": text}}
+        call = {
+            "index": index,
+            "id": f"c{index}",
+            "function": {"name": "f", "arguments": text},
+        }
         delta = {
             "text": {"content": text},
             "thought": {"reasoning_content": text},
             "signature": {
-                "reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": text}]
+                "reasoning_details": [
+                    {
+                        "type": "reasoning.text",
+                        "index": 0,
+                        "signature": text,
+                    }
+                ]
             },
         }.get(kind, {"tool_calls": [call]})
         return event_of(api, {"choices": [{"index": 0, "delta": delta}]})
     if api == "responses":
-        names = {"text": "output_text", "thought": "reasoning_summary_text", "signature": "refusal"}
+        names = {
+            "text": "output_text",
+            "thought": "reasoning_summary_text",
+            "signature": "refusal",
+        }
         place = {
             "output_index": index if kind != "thought" else 1,
             "content_index": 0,
@@ -270,7 +289,12 @@ def piece(api: str, kind: str, number: int, text: str) -> bytes:
         delta = deltas.get(kind, {"type": "input_json_delta", "partial_json": text})
         begins = event_of(api, begun) if kind == "blocks" else b""
         return begins + event_of(
-            api, {"type": "content_block_delta", "index": index, "delta": delta}
+            api,
+            {
+                "type": "content_block_delta",
+                "index": index,
+                "delta": delta,
+            },
         )
     if api == "gemini":
         parts = {"text": {"text": text}, "thought": {"text": text, "thought": True}}
@@ -293,7 +317,12 @@ def piece(api: str, kind: str, number: int, text: str) -> bytes:
             kind, {"tool_calls": [call]}
         )
         return event_of(
-            api, {"model": "m", "message": {"role": "assistant", **message}, "done": False}
+            api,
+            {
+                "model": "m",
+                "message": {"role": "assistant", **message},
+                "done": False,
+            },
         )
     begun = {
         "contentBlockIndex": index,

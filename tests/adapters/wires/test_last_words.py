@@ -30,7 +30,14 @@ def anthropic(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
         "index": 0,
         "content_block": {"type": "text", "text": TEXT},
     }
-    ends = [{"type": "message_delta", "delta": {}, "usage": usage} for usage in others]
+    ends = [
+        {
+            "type": "message_delta",
+            "delta": {},
+            "usage": usage,
+        }
+        for usage in others
+    ]
     ends += [{"type": "message_delta", "delta": {"stop_reason": stop}} for stop in stops]
     return events(
         {"type": "message_start", "message": {"usage": first}},
@@ -42,7 +49,15 @@ def anthropic(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
 
 def openai(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
     def choice(delta: Any, stop: str | None) -> dict[str, Any]:
-        return {"choices": [{"index": 0, "delta": delta, "finish_reason": stop}]}
+        return {
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": delta,
+                    "finish_reason": stop,
+                }
+            ]
+        }
 
     ends = [choice({}, stop) for stop in stops]
     usages = [{"choices": [], "usage": usage} for usage in counts]
@@ -62,7 +77,12 @@ def bedrock(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
     return said + b"".join([frame("messageStop", {"stopReason": stop}) for stop in stops])
 
 
-STREAMS: Final = {"anthropic": anthropic, "openai": openai, "gemini": gemini, "bedrock": bedrock}
+STREAMS: Final = {
+    "anthropic": anthropic,
+    "openai": openai,
+    "gemini": gemini,
+    "bedrock": bedrock,
+}
 
 
 def read(api: str, counts: tuple[Any, ...] = (), stops: tuple[str, ...] = ("stop",)) -> Reply:

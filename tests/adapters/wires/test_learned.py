@@ -13,9 +13,21 @@ from rungwise.core import LEARNED, Failure, Lessons, Reply, Request, Send
 from rungwise.fsm.call.chain.lessons import NO_LESSONS
 
 HERE = [("api.example.com", "m"), ("https://api.example.com/v1", "m")]
-CHAT = OpenAIChat("m", base_url="https://api.example.com/v1", api_key="sk-1", prefill="trailing")
+CHAT = OpenAIChat(
+    "m",
+    base_url="https://api.example.com/v1",
+    api_key="sk-1",
+    prefill="trailing",
+)
 ASKED = Request("hi")
-SEND = Send(rung="ask", backend=0, wait=0.0, messages=ASKED.messages, max_tokens=100, request=ASKED)
+SEND = Send(
+    rung="ask",
+    backend=0,
+    wait=0.0,
+    messages=ASKED.messages,
+    max_tokens=100,
+    request=ASKED,
+)
 
 
 @pytest.fixture(autouse=True)

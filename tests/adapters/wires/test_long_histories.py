@@ -33,7 +33,11 @@ def call(number: int) -> dict[str, Any]:
 
 
 def result(number: int) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": f"call_{number}", "content": "Three."}
+    return {
+        "role": "tool",
+        "tool_call_id": f"call_{number}",
+        "content": "Three.",
+    }
 
 
 def neutral_result(number: int) -> Message:
@@ -45,10 +49,21 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
     "calls one after another": lambda n: [
         each
         for k in range(n)
-        for each in ({"role": "assistant", "content": None, "tool_calls": [call(k)]}, result(k))
+        for each in (
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [call(k)],
+            },
+            result(k),
+        )
     ],
     "calls at once": lambda n: [
-        {"role": "assistant", "content": None, "tool_calls": [call(k) for k in range(n)]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [call(k) for k in range(n)],
+        },
         *[result(k) for k in range(n)],
     ],
     "calls at once, in parts": lambda n: [
@@ -58,11 +73,20 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
     "results without calls": lambda n: [each for k in range(n) for each in (result(k), QUESTION)],
     "items": lambda n: [
         *[
-            {"type": "function_call", "call_id": f"c{k}", "name": "look", "arguments": "{}"}
+            {
+                "type": "function_call",
+                "call_id": f"c{k}",
+                "name": "look",
+                "arguments": "{}",
+            }
             for k in range(n)
         ],
         *[
-            {"type": "function_call_output", "call_id": f"c{k}", "output": "Three."}
+            {
+                "type": "function_call_output",
+                "call_id": f"c{k}",
+                "output": "Three.",
+            }
             for k in range(n)
         ],
     ],

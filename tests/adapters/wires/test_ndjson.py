@@ -131,8 +131,19 @@ def test_a_cut_last_line_is_nothing() -> None:
 @pytest.mark.parametrize("indent", [1, 4])
 def test_an_object_in_many_lines_is_a_whole_reply(indent: int) -> None:
     call = {"function": {"name": "look", "arguments": {}}}
-    message = {"role": "assistant", "content": "In the reeds.", "tool_calls": [call, {}]}
-    body = json.dumps({"model": "m", "message": message, "done": True}, indent=indent).encode()
+    message = {
+        "role": "assistant",
+        "content": "In the reeds.",
+        "tool_calls": [call, {}],
+    }
+    body = json.dumps(
+        {
+            "model": "m",
+            "message": message,
+            "done": True,
+        },
+        indent=indent,
+    ).encode()
     reply, _ = read(*[body[start : start + 9] for start in range(0, len(body), 9)])
     assert reply == OLLAMA.decode(200, {}, body)
     assert (reply.text, [each.name for each in reply.tool_calls]) == ("In the reeds.", ["look"])

@@ -136,7 +136,11 @@ def backend(api: str) -> Any:
 )
 @settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 def test_any_json_is_sent_or_refused(
-    api: str, messages: list[Any], tools: list[Any], choice: Any, is_portable: bool
+    api: str,
+    messages: list[Any],
+    tools: list[Any],
+    choice: Any,
+    is_portable: bool,
 ) -> None:
     asked = backend(api)
     with contextlib.suppress(RungwiseError):

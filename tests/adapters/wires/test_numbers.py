@@ -107,11 +107,26 @@ def test_those_that_callers_wrote_as_objects_too(api: str, theirs: str) -> None:
     given = json.loads(ARGUMENTS)
     block = {
         "role": "assistant",
-        "content": [{"type": "tool_use", "id": "call_00001", "name": "look_up", "input": given}],
+        "content": [
+            {
+                "type": "tool_use",
+                "id": "call_00001",
+                "name": "look_up",
+                "input": given,
+            }
+        ],
     }
     content = {
         "role": "model",
-        "parts": [{"functionCall": {"id": "call_00001", "name": "look_up", "args": given}}],
+        "parts": [
+            {
+                "functionCall": {
+                    "id": "call_00001",
+                    "name": "look_up",
+                    "args": given,
+                }
+            }
+        ],
     }
     body = sent(api, {"role": "user", "content": "Which?"}, block if theirs == "block" else content)
     assert str(BIG).encode() in body

@@ -257,7 +257,11 @@ def test_what_is_on_the_wire() -> None:
         headers={"X-Team": "a", "x-both": "backend"},
         parameters={"temperature": 0, "top_p": 1},
     )
-    asked = {"parameters": {"temperature": 1}, "headers": {"X-Both": "caller"}, "max_tokens": 7}
+    asked = {
+        "parameters": {"temperature": 1},
+        "headers": {"X-Both": "caller"},
+        "max_tokens": 7,
+    }
     request = encoded(chat, *messages, tools=tools, **asked)
     assert request.method == "POST"
     assert request.url == f"{LOCAL}/chat/completions"
@@ -351,7 +355,12 @@ def test_a_rejected_parameter_is_left_out() -> None:
         parameters={"temperature": 1, "seed": 2},
         dropped=frozenset({"temperature", "messages", "absent"}),
     )
-    assert body == {"model": "m", "messages": [USER], "stream": False, "seed": 2}
+    assert body == {
+        "model": "m",
+        "messages": [USER],
+        "stream": False,
+        "seed": 2,
+    }
 
 
 @pytest.mark.parametrize(
@@ -371,8 +380,21 @@ def test_a_rejected_parameter_is_left_out() -> None:
 def test_each_way_to_prefill(mode: str, marks: dict[str, Any], flags: dict[str, Any]) -> None:
     last = {"role": "assistant", "content": "so far \n"}
     parameters = {"add_generation_prompt": True} if flags else {}
-    body = body_of(USER, last, to=backend(prefill=mode), prefill=True, parameters=parameters)
-    assert body["messages"] == [USER, {"role": "assistant", "content": "so far", **marks}]
+    body = body_of(
+        USER,
+        last,
+        to=backend(prefill=mode),
+        prefill=True,
+        parameters=parameters,
+    )
+    assert body["messages"] == [
+        USER,
+        {
+            "role": "assistant",
+            "content": "so far",
+            **marks,
+        },
+    ]
     assert {name: body.get(name) for name in flags} == flags
     assert last == {"role": "assistant", "content": "so far \n"}
     assert body_of(USER, last, to=backend(prefill=mode))["messages"] == [USER, last]
@@ -454,7 +476,11 @@ def test_less_reasoning_where_the_model_is_known_to_take_it(
 def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
     call = {
         "id": "c",
-        "function": {"name": "f", "arguments": "{}", "thought_signature": "s"},
+        "function": {
+            "name": "f",
+            "arguments": "{}",
+            "thought_signature": "s",
+        },
         "extra_content": {"google": {"thought_signature": "s"}},
         "provider_specific_fields": {"thought_signature": "s"},
     }
@@ -466,10 +492,24 @@ def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
         "provider_specific_fields": {},
         "signature": "s",
     }
-    parts = [{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "t", "signature": "s"}]
+    parts = [
+        {"type": "thinking", "thinking": "r"},
+        {
+            "type": "text",
+            "text": "t",
+            "signature": "s",
+        },
+    ]
     messages = [
         {"role": "user", "content": "u", "reasoning": "the caller's own"},
-        MappingProxyType({"role": "assistant", "content": parts, **foreign, "tool_calls": [call]}),
+        MappingProxyType(
+            {
+                "role": "assistant",
+                "content": parts,
+                **foreign,
+                "tool_calls": [call],
+            }
+        ),
         {"role": "tool", "tool_call_id": "c", "content": "Three."},
         {"role": "assistant", "content": [*parts[:1], parts[1]]},
     ]
@@ -521,7 +561,13 @@ def completion(message: Any = None, finish: Any = "stop", **fields: Any) -> byte
     return json.dumps(
         {
             "model": "m-1",
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": finish,
+                }
+            ],
             **fields,
         }
     ).encode()
@@ -574,8 +620,26 @@ def test_a_plain_completion() -> None:
         ),
         ({"content": [{"type": "refusal", "refusal": "no"}, {"type": "image_url"}]}, "", "", "no"),
         ({"content": "", "refusal": "no"}, "", "", "no"),
-        ({"content": "a", "reasoning_content": "1", "reasoning": "1"}, "a", "1", None),
-        ({"content": "a", "reasoning_content": None, "reasoning": "2"}, "a", "2", None),
+        (
+            {
+                "content": "a",
+                "reasoning_content": "1",
+                "reasoning": "1",
+            },
+            "a",
+            "1",
+            None,
+        ),
+        (
+            {
+                "content": "a",
+                "reasoning_content": None,
+                "reasoning": "2",
+            },
+            "a",
+            "2",
+            None,
+        ),
         ({"content": "a", "reasoning_text": "3"}, "a", "3", None),
         (
             {"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]},
@@ -586,7 +650,12 @@ def test_a_plain_completion() -> None:
         ({"content": "<think>x</think>a"}, "<think>x</think>a", "", None),
     ],
 )
-def test_contents(message: dict[str, Any], text: str, reasoning: str, refusal: str | None) -> None:
+def test_contents(
+    message: dict[str, Any],
+    text: str,
+    reasoning: str,
+    refusal: str | None,
+) -> None:
     reply = reply_of(message)
     assert (reply.text, reply.reasoning, reply.refusal) == (text, reasoning, refusal)
 
@@ -597,7 +666,11 @@ def test_tool_calls_in_every_shape() -> None:
         {"id": "a", "function": {"name": "f", "arguments": odd}},
         {"id": "b", "function": {"name": "g", "arguments": {"x": [1]}}},
         {"id": None, "function": {"name": "h", "arguments": None}},
-        {"id": "d", "type": "custom", "custom": {"name": "sh", "input": 'ls "x"'}},
+        {
+            "id": "d",
+            "type": "custom",
+            "custom": {"name": "sh", "input": 'ls "x"'},
+        },
         "junk",
     ]
     reply = reply_of({"content": None, "tool_calls": calls}, "tool_calls")
@@ -629,13 +702,21 @@ UNCOUNTED = Usage(output_tokens=2, estimated=True)
         (spent(9, 2), Usage(9, 2)),
         (spent(9, 2, prompt_cache_hit_tokens=5), Usage(9, 2, 5)),
         (
-            {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4, "completion_tokens": 2},
+            {
+                "prompt_cache_hit_tokens": 5,
+                "prompt_cache_miss_tokens": 4,
+                "completion_tokens": 2,
+            },
             Usage(9, 2, 5),
         ),
         (spent(9, 2, cached_tokens=5), Usage(9, 2, 5)),
         (spent(9, 2, prompt_tokens_details={"cache_write_tokens": 3}), Usage(9, 2, 0, 3)),
         (
-            {"input_tokens": 9, "output_tokens": 2, "output_tokens_details": REASONED},
+            {
+                "input_tokens": 9,
+                "output_tokens": 2,
+                "output_tokens_details": REASONED,
+            },
             Usage(9, 2, 0, 0, 1),
         ),
         (spent(9, 7, **THOUGHT, total_tokens=16), Usage(9, 7, 0, 0, 5)),
@@ -649,7 +730,13 @@ UNCOUNTED = Usage(output_tokens=2, estimated=True)
         *((usage, UNCOUNTED) for usage in ({}, spent(0, 0), None, "lots")),
         # The total tells whether cached tokens are among the prompt.
         (
-            spent(100, 10, total_tokens=110, cached_tokens=80, cache_write_tokens=80),
+            spent(
+                100,
+                10,
+                total_tokens=110,
+                cached_tokens=80,
+                cache_write_tokens=80,
+            ),
             Usage(100, 10, 80, 20),
         ),
         (spent(100, 10, total_tokens=110, cached_tokens=200), Usage(100, 10, 100, 0)),
@@ -690,7 +777,14 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
     [
         ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit"),
         ({"error": {"message": "no", "code": 429}}, "rate_limit"),
-        ({"object": "error", "message": "x", "code": "insufficient_quota"}, "billing"),
+        (
+            {
+                "object": "error",
+                "message": "x",
+                "code": "insufficient_quota",
+            },
+            "billing",
+        ),
         (
             {
                 "choices": [
@@ -744,7 +838,15 @@ def event(**chunk: Any) -> bytes:
 
 def delta(finish: str | None = None, /, **fields: Any) -> bytes:
     return event(
-        model="m-1", choices=[{"index": 0, "delta": fields, "finish_reason": finish}], usage=None
+        model="m-1",
+        choices=[
+            {
+                "index": 0,
+                "delta": fields,
+                "finish_reason": finish,
+            }
+        ],
+        usage=None,
     )
 
 
@@ -927,7 +1029,16 @@ def test_other_kinds_of_calls_stream_too() -> None:
 
 
 def message(finish: str | None, **fields: Any) -> bytes:
-    return event(choices=[{"index": 0, "delta": {}, "message": fields, "finish_reason": finish}])
+    return event(
+        choices=[
+            {
+                "index": 0,
+                "delta": {},
+                "message": fields,
+                "finish_reason": finish,
+            }
+        ]
+    )
 
 
 def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None:
@@ -940,7 +1051,14 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None
         ("No.", "No.", "first draft"),
     ):
         outcome, deltas = run(
-            start, message("stop", role="assistant", content=said, reasoning="r"), DONE
+            start,
+            message(
+                "stop",
+                role="assistant",
+                content=said,
+                reasoning="r",
+            ),
+            DONE,
         )
         assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
         assert text_of(deltas) == shown
@@ -961,7 +1079,14 @@ def test_a_message_without_text_leaves_the_text_as_it_is(nothing: dict[str, Any]
         reply = streamed(*deltas, message("stop", role="assistant", **nothing), DONE)
         assert (reply.text.strip(), reply.stop_reason) == ("Let me look.", "stop")
         reply = streamed(
-            *deltas, message("tool_calls", role="assistant", tool_calls=[call], **nothing), DONE
+            *deltas,
+            message(
+                "tool_calls",
+                role="assistant",
+                tool_calls=[call],
+                **nothing,
+            ),
+            DONE,
         )
         assert (reply.text.strip(), reply.tool_calls) == (
             "Let me look.",
@@ -985,9 +1110,11 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
     start = [delta(**{name: piece}) for piece in pieces[:deltas]]
     rest = [message(None, **{name: piece}) for piece in pieces[deltas:-1]]
     outcome, said = run(*start, *rest, message("stop", **{name: pieces[-1]}), DONE)
-    assert {"content": outcome.text, "reasoning": outcome.reasoning, "refusal": outcome.refusal}[
-        name
-    ] == ("The whole answer.")
+    assert {
+        "content": outcome.text,
+        "reasoning": outcome.reasoning,
+        "refusal": outcome.refusal,
+    }[name] == ("The whole answer.")
     assert "".join(text for _, text in said) == ("" if name == "refusal" else "The whole answer.")
 
 
@@ -1229,10 +1356,17 @@ TRICKY = (
     st.booleans(),
 )
 def test_nothing_said_is_lost_or_changed(
-    pieces: list[tuple[str, str]], other: str, places: list[int], is_ascii: bool
+    pieces: list[tuple[str, str]],
+    other: str,
+    places: list[int],
+    is_ascii: bool,
 ) -> None:
     chunks = [
-        {"id": other, "choices": [{"delta": {name: text, "role": None}}], "x": other}
+        {
+            "id": other,
+            "choices": [{"delta": {name: text, "role": None}}],
+            "x": other,
+        }
         for name, text in pieces
     ]
     events = [

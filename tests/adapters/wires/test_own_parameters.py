@@ -126,7 +126,11 @@ CHOSEN: dict[str, dict[str, Any]] = {
         **{name: {"type": name} for name in ("auto", "none")},
         "required": {"type": "any"},
     },
-    "gemini": {"auto": {"mode": "AUTO"}, "required": {"mode": "ANY"}, "none": {"mode": "NONE"}},
+    "gemini": {
+        "auto": {"mode": "AUTO"},
+        "required": {"mode": "ANY"},
+        "none": {"mode": "NONE"},
+    },
     "bedrock": {
         "auto": {"auto": {}},
         "required": {"any": {}},

@@ -59,14 +59,40 @@ def test_a_call_in_any_form_is_found(api: str) -> None:
             "content": "?",
             "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}],
         },
-        {"role": "assistant", "content": [{"functionCall": {"id": "c1", "name": "f", "args": {}}}]},
         {
             "role": "assistant",
-            "content": [{"toolUse": {"toolUseId": "c1", "name": "f", "type": "server_tool_use"}}],
+            "content": [
+                {
+                    "functionCall": {
+                        "id": "c1",
+                        "name": "f",
+                        "args": {},
+                    }
+                }
+            ],
         },
         {
             "role": "assistant",
-            "content": [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}],
+            "content": [
+                {
+                    "toolUse": {
+                        "toolUseId": "c1",
+                        "name": "f",
+                        "type": "server_tool_use",
+                    }
+                }
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "function_call",
+                    "call_id": "c1",
+                    "name": "f",
+                    "arguments": "{}",
+                }
+            ],
         },
     ],
 )
@@ -87,7 +113,17 @@ def test_what_is_read_as_no_call_needs_no_result(message: Body) -> None:
                 [None, [], [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]]
             ),
             "function_call": st.just({"name": "f", "arguments": "{}"}),
-            "parts": st.just([{"functionResponse": {"id": "c3", "name": "f", "response": {}}}]),
+            "parts": st.just(
+                [
+                    {
+                        "functionResponse": {
+                            "id": "c3",
+                            "name": "f",
+                            "response": {},
+                        }
+                    }
+                ]
+            ),
         },
     )
 )

@@ -25,13 +25,23 @@ PATHS = {
     "Bedrock": "/model/m/converse-stream",
 }
 PROTOCOLS = [name for name in PATHS if hasattr(rungwise, name)]
-REQUEST = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
+REQUEST = {
+    "model": "m",
+    "messages": [],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
 Said = tuple[Any, list[Any], int]
 
 
 def backend(name: str) -> Any:
     options = {"region": "eu-north-1"} if name == "Bedrock" else {}
-    return getattr(rungwise, name)("m", base_url="http://host/v1", api_key="k", **options)
+    return getattr(rungwise, name)(
+        "m",
+        base_url="http://host/v1",
+        api_key="k",
+        **options,
+    )
 
 
 def body(name: str, **script: Any) -> bytes:
@@ -66,7 +76,13 @@ TEXTS = st.text(max_size=60) | st.lists(
 @settings(max_examples=25)
 @given(TEXTS, TEXTS, st.integers(1, 9), st.integers(1, 900))
 @example('["a", "b", "c", "d"] ' * 3, "", 2, 10_000)
-def test_a_text_says_the_same(name: str, text: str, reasoning: str, chunk: int, size: int) -> None:
+def test_a_text_says_the_same(
+    name: str,
+    text: str,
+    reasoning: str,
+    chunk: int,
+    size: int,
+) -> None:
     data = body(name, text=text, reasoning=reasoning, chunk_size=chunk)
     assert read(name, data, size) == parsed(name, data, size)
 
@@ -82,7 +98,12 @@ def test_a_control_character_that_a_server_does_not_escape_costs_no_text(name: s
 @pytest.mark.parametrize("name", PROTOCOLS)
 @settings(max_examples=25)
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 900))
-def test_tool_calls_say_the_same(name: str, values: list[str], chunk: int, size: int) -> None:
+def test_tool_calls_say_the_same(
+    name: str,
+    values: list[str],
+    chunk: int,
+    size: int,
+) -> None:
     calls = [
         {
             "id": f"c{number}",
@@ -144,7 +165,23 @@ def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
 @settings(max_examples=100)
 @given(st.lists(CHUNK | st.just(WHOLE) | TEXTS.map(goes_on), max_size=24), st.integers(1, 2_000))
 @example(
-    [{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}}]}]
+    [
+        {
+            "choices": [
+                {
+                    "delta": {
+                        "tool_calls": [
+                            {
+                                "index": 0,
+                                "id": "a",
+                                "function": {"name": "f"},
+                            }
+                        ]
+                    }
+                }
+            ]
+        }
+    ]
     * 2,
     99,
 )

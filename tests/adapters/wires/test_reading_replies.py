@@ -50,7 +50,16 @@ def streamed(*pieces: bytes) -> Reply:
 
 
 def whole(message: dict[str, Any], **fields: Any) -> Reply:
-    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **fields}
+    body = {
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "finish_reason": "stop",
+            }
+        ],
+        **fields,
+    }
     reply = CHAT.decode(200, {}, json.dumps(body).encode())
     assert isinstance(reply, Reply)
     return reply
@@ -299,7 +308,13 @@ def test_halves_that_come_apart_are_joined_everywhere(
     pieces: list[tuple[str, str]], at_once: bool
 ) -> None:
     events = [
-        tools({"index": 0, "id": "a", "function": {"name": "f", "arguments": text}})
+        tools(
+            {
+                "index": 0,
+                "id": "a",
+                "function": {"name": "f", "arguments": text},
+            }
+        )
         if name == "arguments"
         else chunk(**{name: text})
         for name, text in pieces
@@ -419,7 +434,15 @@ def test_the_first_choice_may_be_told_by_an_index_of_any_kind(first: Any) -> Non
 def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
     aside = {"provider_specific_fields": {"refusal": "no"}}
     message, choice = ({**aside}, {}) if where == "message" else ({}, aside)
-    body = {"choices": [{"message": {"content": "", **message}, "finish_reason": "stop", **choice}]}
+    body = {
+        "choices": [
+            {
+                "message": {"content": "", **message},
+                "finish_reason": "stop",
+                **choice,
+            }
+        ]
+    }
     reply = CHAT.decode(200, {}, json.dumps(body).encode())
     assert reply.refusal == "no"
     streams = json_event(choices=[{"delta": {"content": "a", **message}, **choice}])
@@ -447,8 +470,17 @@ def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
         "hate": {"filtered": False, "severity": "safe"},
         "error": {"code": "content_filter_error", "message": "x"},
     }
-    said = {"index": 0, "delta": {"content": "In the reeds."}, "content_filter_results": found}
-    end = {"index": 0, "delta": {}, "finish_reason": "stop", "content_filter_results": found}
+    said = {
+        "index": 0,
+        "delta": {"content": "In the reeds."},
+        "content_filter_results": found,
+    }
+    end = {
+        "index": 0,
+        "delta": {},
+        "finish_reason": "stop",
+        "content_filter_results": found,
+    }
     first = json_event(
         choices=[], prompt_filter_results=[{"prompt_index": 0, "content_filter_results": found}]
     )

@@ -63,7 +63,13 @@ def test_nothing_aside_is_nothing_raw() -> None:
     chunk = {
         "id": "c",
         "model": "m",
-        "choices": [{"index": 0, "delta": {"content": "In it"}, "finish_reason": "stop"}],
+        "choices": [
+            {
+                "index": 0,
+                "delta": {"content": "In it"},
+                "finish_reason": "stop",
+            }
+        ],
     }
     assert read("openai", [event(chunk), b"data: [DONE]\n\n"]).raw is None
 
@@ -94,7 +100,12 @@ def test_ollama() -> None:
 
 
 def test_responses() -> None:
-    text = {"type": "output_text", "text": "In it", "annotations": CITED, "logprobs": LOGS}
+    text = {
+        "type": "output_text",
+        "text": "In it",
+        "annotations": CITED,
+        "logprobs": LOGS,
+    }
     item = {
         "type": "message",
         "id": "msg_1",
@@ -102,7 +113,12 @@ def test_responses() -> None:
         "status": "completed",
         "content": [text],
     }
-    response = {"id": "r", "model": "m", "status": "completed", "output": [item]}
+    response = {
+        "id": "r",
+        "model": "m",
+        "status": "completed",
+        "output": [item],
+    }
     reply = read("responses", [event({"type": "response.completed", "response": response})])
     assert reply.raw == response
 
@@ -110,7 +126,11 @@ def test_responses() -> None:
 def test_what_stands_aside_is_bounded() -> None:
     decoder = protocols.backend("openai", "http://localhost:1/v1").decoder({})
     for _ in range(20_000):
-        choice = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": LOGS}}
+        choice = {
+            "index": 0,
+            "delta": {"content": "a"},
+            "logprobs": {"content": LOGS},
+        }
         decoder.feed(event({"id": "c", "choices": [choice]}))
     assert decoder.size < 2**20
     reply = decoder.close()
@@ -120,7 +140,12 @@ def test_what_stands_aside_is_bounded() -> None:
 @pytest.mark.parametrize("odd", [1, "x", [1], {"content": 1}, {"content": None, "refusal": []}, {}])
 def test_odd_log_probabilities_do_no_harm(odd: Any) -> None:
     first, last = (
-        {"index": 0, "delta": {"content": each}, "logprobs": odd} for each in ("In", " it")
+        {
+            "index": 0,
+            "delta": {"content": each},
+            "logprobs": odd,
+        }
+        for each in ("In", " it")
     )
     read(
         "openai",

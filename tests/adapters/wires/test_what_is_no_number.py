@@ -66,7 +66,16 @@ PLACES: dict[str, Callable[[float], dict[str, Any]]] = {
     "messages[1]['content'][0]['detail']": lambda number: {
         "messages": [
             *ASKED,
-            {"role": "user", "content": [{"type": "text", "text": "Secret.", "detail": number}]},
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "text",
+                        "text": "Secret.",
+                        "detail": number,
+                    }
+                ],
+            },
         ]
     },
     "messages[1]['tool_calls'][0]['function']['arguments']['weight']": lambda number: {

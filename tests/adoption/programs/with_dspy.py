@@ -5,7 +5,13 @@ off.
 import dspy
 from chain import MODEL, PROXY
 
-lm = dspy.LM(f"openai/{MODEL}", api_base=f"{PROXY}/v1", api_key="none", num_retries=0, cache=False)
+lm = dspy.LM(
+    f"openai/{MODEL}",
+    api_base=f"{PROXY}/v1",
+    api_key="none",
+    num_retries=0,
+    cache=False,
+)
 
 
 def whole() -> str:

@@ -3,7 +3,12 @@
 from chain import MODEL, PROXY
 from langchain_anthropic import ChatAnthropic
 
-model = ChatAnthropic(model=MODEL, base_url=PROXY, api_key="none", max_retries=0)
+model = ChatAnthropic(
+    model=MODEL,
+    base_url=PROXY,
+    api_key="none",
+    max_retries=0,
+)
 
 
 def whole() -> str:

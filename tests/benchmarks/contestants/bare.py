@@ -42,7 +42,12 @@ def stream(url: str, path: str = "chat/completions", requests: int = 1) -> Calla
     """
     client = httpx.Client(timeout=60)
     bodies = [
-        {**BODY, "messages": messages, "stream": True} for messages in (MESSAGES, CUT)[:requests]
+        {
+            **BODY,
+            "messages": messages,
+            "stream": True,
+        }
+        for messages in (MESSAGES, CUT)[:requests]
     ]
 
     def one() -> str:

@@ -11,7 +11,13 @@ PROMPT = "What is a state machine?"
 
 def _model(url: str) -> Any:
     first, second = (
-        ChatOpenAI(model=name, base_url=url, api_key="sk-1f38", timeout=60, stream_usage=True)
+        ChatOpenAI(
+            model=name,
+            base_url=url,
+            api_key="sk-1f38",
+            timeout=60,
+            stream_usage=True,
+        )
         for name in ("bench", "backup")
     )
     return first.with_retry(stop_after_attempt=3).with_fallbacks(

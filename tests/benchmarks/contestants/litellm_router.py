@@ -12,11 +12,20 @@ def _router(url: str) -> Router:
     models = [
         {
             "model_name": name,
-            "litellm_params": {"model": f"openai/{name}", "api_base": url, "api_key": "sk-1f38"},
+            "litellm_params": {
+                "model": f"openai/{name}",
+                "api_base": url,
+                "api_key": "sk-1f38",
+            },
         }
         for name in ("bench", "backup")
     ]
-    return Router(model_list=models, fallbacks=[{"bench": ["backup"]}], num_retries=2, timeout=60)
+    return Router(
+        model_list=models,
+        fallbacks=[{"bench": ["backup"]}],
+        num_retries=2,
+        timeout=60,
+    )
 
 
 def call(url: str) -> Callable[[], str]:

@@ -26,7 +26,12 @@ def acall(url: str, connections: int = 1000) -> Callable[[], Awaitable[str]]:
     """Do the same asynchronously."""
     limits = Limits(max_connections=connections, max_keepalive_connections=connections)
     http = DefaultAsyncHttpxClient(limits=limits, timeout=60)
-    client = AsyncOpenAI(base_url=url, api_key="sk-1f38", timeout=60, http_client=http)
+    client = AsyncOpenAI(
+        base_url=url,
+        api_key="sk-1f38",
+        timeout=60,
+        http_client=http,
+    )
 
     async def one() -> str:
         return (

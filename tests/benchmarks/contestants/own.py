@@ -13,7 +13,13 @@ OF_BACKENDS = {"Bedrock": {"region": "eu-north-1"}}
 def _client(url: str, backend: str = "OpenAIChat", **options: Any) -> rungwise.Client:
     chosen = getattr(rungwise, backend)
     return rungwise.Client(
-        chosen("bench", base_url=url, api_key="sk-1f38", **OF_BACKENDS.get(backend, {})), **options
+        chosen(
+            "bench",
+            base_url=url,
+            api_key="sk-1f38",
+            **OF_BACKENDS.get(backend, {}),
+        ),
+        **options,
     )
 
 

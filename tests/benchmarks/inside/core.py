@@ -31,7 +31,10 @@ OF_FIVE = rungwise.Policy(budget=rungwise.Budget(attempts=20, seconds=100_000))
 
 
 def _play(
-    policy: rungwise.Policy, chain: Sequence[Link], reply: object, attempts: int
+    policy: rungwise.Policy,
+    chain: Sequence[Link],
+    reply: object,
+    attempts: int,
 ) -> Callable[[], None]:
     def play() -> None:
         call = Call(REQUEST, policy, chain)

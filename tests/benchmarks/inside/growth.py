@@ -14,7 +14,12 @@ _works: dict[tuple[str, int], Work] = {}
 def known() -> list[dict[str, Any]]:
     """Return what there is to grow."""
     return [
-        {"name": each.name, "unit": each.unit, "sizes": each.sizes, "inherent": each.inherent}
+        {
+            "name": each.name,
+            "unit": each.unit,
+            "sizes": each.sizes,
+            "inherent": each.inherent,
+        }
         for each in GROWTHS.values()
     ]
 

@@ -10,7 +10,13 @@ from typing import Any
 _runs: dict[str, Callable[[float, int], dict[str, float]]] = {}
 
 
-def prepare(key: str, module: str, way: str, url: str, options: dict[str, Any]) -> str:
+def prepare(
+    key: str,
+    module: str,
+    way: str,
+    url: str,
+    options: dict[str, Any],
+) -> str:
     """Make the client and warm it; return what a call gives."""
     made = getattr(importlib.import_module(f"benchmarks.contestants.{module}"), way)(url, **options)
     _runs[key] = _awaiting(made) if way.startswith("a") else _calling(made)
@@ -57,7 +63,11 @@ def _awaiting(call: Callable[[], Any]) -> Callable[[float, int], dict[str, float
 
 def _per_call(count: int, start: float, used: float) -> dict[str, float]:
     elapsed = time.perf_counter() - start
-    return {"seconds": elapsed / count, "cpu": (time.process_time() - used) / count, "calls": count}
+    return {
+        "seconds": elapsed / count,
+        "cpu": (time.process_time() - used) / count,
+        "calls": count,
+    }
 
 
 def batch(key: str, seconds: float, least: int = 1) -> dict[str, float]:

@@ -44,7 +44,10 @@ def measure(bench: Bench) -> Iterator[Section]:
 
 
 def _compared(
-    bench: Bench, at_once: int, seconds: float, contestants: Iterable[Contestant]
+    bench: Bench,
+    at_once: int,
+    seconds: float,
+    contestants: Iterable[Contestant],
 ) -> Section:
     present = [each for each in contestants if bench.has(each)]
     found: dict[str, list[dict[str, float]]] = {}
@@ -60,7 +63,11 @@ def _compared(
         for number in range(1 if bench.quick else min(2, bench.rounds)):
             for each in present if number % 2 == 0 else present[::-1]:
                 if all(round["is_idle"] for round in found.get(each.who, ())):
-                    asked = {"at_once": at_once, "seconds": seconds, "limit": LIMIT}
+                    asked = {
+                        "at_once": at_once,
+                        "seconds": seconds,
+                        "limit": LIMIT,
+                    }
                     answer = workers[each.who].ask("inside.load:load", **asked)
                     found.setdefault(each.who, []).append(answer)
                     if not answer["is_idle"]:
@@ -70,7 +77,12 @@ def _compared(
     return Section(f"at_once.{at_once}", title, "calls/s", figures)
 
 
-def _prepare(worker: Worker, contestant: Contestant, bench: Bench, at_once: int) -> None:
+def _prepare(
+    worker: Worker,
+    contestant: Contestant,
+    bench: Bench,
+    at_once: int,
+) -> None:
     connections = {"connections": at_once} if contestant in AS_MANY_CONNECTIONS else {}
     url = bench.url(milliseconds=ANSWERED_AFTER)
     worker.ask(

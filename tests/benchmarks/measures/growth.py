@@ -89,7 +89,12 @@ def _calls_at_once(worker: Worker, bench: Bench, name: str) -> Growth:
     return _fitted(name, "calls", best, "")
 
 
-def _fitted(name: str, unit: str, best: dict[int, float], inherent: str) -> Growth:
+def _fitted(
+    name: str,
+    unit: str,
+    best: dict[int, float],
+    inherent: str,
+) -> Growth:
     sizes = sorted(best)
     points = [(math.log(size), math.log(best[size])) for size in sizes[-3:]]
     x_mean, y_mean = (sum(each) / len(points) for each in zip(*points, strict=True))

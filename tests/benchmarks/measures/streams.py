@@ -15,7 +15,11 @@ PATHS = {
     "Ollama": "api/chat",
     "Bedrock": "model/bench/converse-stream",
 }
-KINDS = {"plain": "", "think": ", half of it inline reasoning", "seam": ", after a cut"}
+KINDS = {
+    "plain": "",
+    "think": ", half of it inline reasoning",
+    "seam": ", after a cut",
+}
 APART = {"apart": ", one after another, CPU time"}
 SIZES = (200, 2000)
 OVER_RAW_BYTES = 1.35
@@ -42,7 +46,13 @@ def measure(bench: Bench) -> Iterator[Section]:
             yield _compared(bench, workers, backend, "apart", SIZES[0])
 
 
-def _compared(bench: Bench, workers: Any, backend: str, kind: str, chunks: int) -> Section:
+def _compared(
+    bench: Bench,
+    workers: Any,
+    backend: str,
+    kind: str,
+    chunks: int,
+) -> Section:
     raw = {"path": PATHS[backend], "requests": 2 if kind == "seam" else 1}
     entries: list[Any] = [(BARE, "stream", raw), (STREAMED, "stream", {"backend": backend})]
     if backend == "OpenAIChat" and kind == "plain":

@@ -27,7 +27,12 @@ POLICY = rungwise.Policy(
             ("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002
         )
     ),
-    timeouts=rungwise.Timeouts(connect=0.5, first_token=0.25, stall=0.1, total=0.5),
+    timeouts=rungwise.Timeouts(
+        connect=0.5,
+        first_token=0.25,
+        stall=0.1,
+        total=0.5,
+    ),
 )
 TURN_POLICY = rungwise.TurnPolicy(call=POLICY)
 QUESTION = [{"role": "user", "content": "Why is the sky blue?"}]
@@ -167,7 +172,12 @@ def late_call(stage: Stage, number: int) -> str:
 
 
 def hurried_call(stage: Stage, number: int) -> str:
-    clocks = rungwise.Timeouts(connect=0.1, first_token=0.02, stall=0.01, total=0.05)
+    clocks = rungwise.Timeouts(
+        connect=0.1,
+        first_token=0.02,
+        stall=0.01,
+        total=0.05,
+    )
     policy = rungwise.Policy(
         limits=POLICY.limits, budget=POLICY.budget, waits=POLICY.waits, timeouts=clocks
     )

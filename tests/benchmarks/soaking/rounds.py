@@ -110,7 +110,12 @@ class Rounds:
             outcome = _outcome_of(error)
         self._note(kind.__name__, outcome, time.monotonic() - began)
 
-    def _note(self, kind: str, outcome: str, seconds: float) -> None:
+    def _note(
+        self,
+        kind: str,
+        outcome: str,
+        seconds: float,
+    ) -> None:
         with self._lock:
             self.outcomes[outcome] += 1
             self.kinds[kind] += 1

@@ -25,10 +25,23 @@ LONG = ScriptedReply(text="Rayleigh scattering grows with the fourth power. " * 
 CUT = ScriptedReply(text="The sky is blue because air scatters", chunk_size=12, finish="length")
 HUGE = ScriptedReply(text="blue " * 60_000, chunk_size=60_000)
 TOOLS = ScriptedReply(
-    tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vomb"}'}]
+    tool_calls=[
+        {
+            "id": "call_1",
+            "name": "look",
+            "arguments": '{"lake": "Vomb"}',
+        }
+    ]
 )
 HALF_TOOLS = ScriptedReply(
-    tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vo'}], finish="length"
+    tool_calls=[
+        {
+            "id": "call_1",
+            "name": "look",
+            "arguments": '{"lake": "Vo',
+        }
+    ],
+    finish="length",
 )
 TOO_LONG = {
     "message": "maximum context length is 8192 tokens, however you requested 9000 tokens",
@@ -149,7 +162,12 @@ class Soaked(asyncio.Protocol):
         path = MODEL.sub("soak", head.split(b" ", 2)[1].decode())
         self.answer(*asked(path, b'"stream":true' in body.replace(b" ", b"")), body)
 
-    def answer(self, path: str, streams: bool, body: bytes) -> None:
+    def answer(
+        self,
+        path: str,
+        streams: bool,
+        body: bytes,
+    ) -> None:
         kind = "answer" if self.play_well else self.drawn(body)
         after: Callable[[], object] | None = None
         if kind in ("hang_up", "garbage", "reset", "silent"):

@@ -14,7 +14,12 @@ OUTCOMES: Final = frozenset(
 WARM_UP: Final = 0.2
 """The share of a run in which caches fill and memory finds its size; nothing is judged there."""
 
-TOLERANCES: Final = {"memory": 0.2, "in use": 0.02, "objects": 0.02, "blocks": 0.02}
+TOLERANCES: Final = {
+    "memory": 0.2,
+    "in use": 0.02,
+    "objects": 0.02,
+    "blocks": 0.02,
+}
 """By how much of the median of the first third that of the last may be larger.
 
 What is in use must be flat. The memory that is resident is that of the highest peaks so far, which

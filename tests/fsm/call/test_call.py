@@ -16,7 +16,12 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import error_of
 
 EMPTY = Reply(stop_reason="stop", stop_raw="stop")
-ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
+ANSWER = Reply(
+    "An answer.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=rungwise.Usage(3, 4),
+)
 TOOL_ROUND = (
     {"role": "user", "content": "look it up"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -36,7 +41,14 @@ def failed(reason="server_error", **fields):
     return Failure(reason, **fields)
 
 
-def drive(*replies, messages="hi", policy=None, chain=None, request=None, **options):
+def drive(
+    *replies,
+    messages="hi",
+    policy=None,
+    chain=None,
+    request=None,
+    **options,
+):
     """Run a call over replies, the last one for ever; return it with everything it sent."""
     call = Call(
         request or Request(messages), policy or rungwise.Policy(), chain or [PlainLink()], **options
@@ -269,7 +281,12 @@ class TestSilence:
 
     def test_a_prompt_costs_its_estimate_with_every_attempt(self):
         replies = [Reply("cut", interrupted=True, usage=rungwise.Usage(0, 5, estimated=True))]
-        call, sends = drive(*replies, policy=self.policy, chain=self.chain, request=self.request)
+        call, sends = drive(
+            *replies,
+            policy=self.policy,
+            chain=self.chain,
+            request=self.request,
+        )
         assert (len(sends), call.result.outcome) == (1, "over_budget")
         assert call.result.cost == pytest.approx(1.00005)
         assert call.result.usage.estimated

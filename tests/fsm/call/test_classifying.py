@@ -44,15 +44,36 @@ def call(arguments="{}", name="read"):
         ("paused", {"text": "hi", "stop_reason": "paused"}),
         ("interrupted", {"text": "hi", "interrupted": True}),
         ("interrupted", {"interrupted": True}),
-        ("interrupted", {"tool_calls": call(), "interrupted": True, "stop_reason": "length"}),
+        (
+            "interrupted",
+            {
+                "tool_calls": call(),
+                "interrupted": True,
+                "stop_reason": "length",
+            },
+        ),
         ("refused", {"text": "hi", "stop_reason": "content_filter"}),
         ("refused", {"refusal": "no", "stop_reason": "stop"}),
         ("overflowed", {"text": "hi", "stop_reason": "overflow"}),
-        ("malformed", {"text": "hi", "stop_reason": "unknown", "stop_raw": "weird"}),
+        (
+            "malformed",
+            {
+                "text": "hi",
+                "stop_reason": "unknown",
+                "stop_raw": "weird",
+            },
+        ),
         ("malformed", {"stop_reason": "unknown"}),
         ("malformed", {"text": "hi", "stop_reason": "tool_calls"}),
         ("called_tools", {"tool_calls": call(), "stop_reason": "tool_calls"}),
-        ("called_tools", {"tool_calls": call(), "stop_reason": "stop", "text": ""}),
+        (
+            "called_tools",
+            {
+                "tool_calls": call(),
+                "stop_reason": "stop",
+                "text": "",
+            },
+        ),
         ("called_tools", {"tool_calls": call('{"path": "a"}')}),
         ("called_tools", {"tool_calls": call("", name="now"), "stop_reason": "tool_calls"}),
         ("called_tools", {"tool_calls": call("", name="read"), "stop_reason": "tool_calls"}),
@@ -66,9 +87,23 @@ def call(arguments="{}", name="read"):
             {"tool_calls": call("{}", name="\u200b\u3164"), "stop_reason": "tool_calls"},
         ),
         ("came_empty", {"text": "\u200b\ufeff\x00", "stop_reason": "stop"}),
-        ("came_empty", {"text": "\u2800", "reasoning": "\u200b", "stop_reason": "stop"}),
+        (
+            "came_empty",
+            {
+                "text": "\u2800",
+                "reasoning": "\u200b",
+                "stop_reason": "stop",
+            },
+        ),
         ("came_empty", {"text": "<think>\u200b</think>\ufeff", "stop_reason": "stop"}),
-        ("only_reasoned", {"text": "\u200b", "reasoning": "hm", "stop_reason": "stop"}),
+        (
+            "only_reasoned",
+            {
+                "text": "\u200b",
+                "reasoning": "hm",
+                "stop_reason": "stop",
+            },
+        ),
         ("only_reasoned", {"text": "hm\n</think>\n\n", "stop_reason": "stop"}),
         ("answered", {"text": "hm\n</think>\n\nhi", "stop_reason": "stop"}),
         ("answered", {"text": '{"tag": "<think>"}', "stop_reason": "stop"}),
@@ -85,13 +120,24 @@ def test_the_event_of_a_reply_before_it_is_judged(event, fields):
 @pytest.mark.parametrize("stop", [None, "unknown", "tool_calls"])
 @pytest.mark.parametrize(("tokens", "cut"), [(99, False), (100, True), (101, True)])
 def test_tokens_at_the_cap_betray_a_cut_that_the_finish_hides(stop, tokens, cut):
-    event = classified(100, tool_calls=call(), stop_reason=stop, usage=rungwise.Usage(0, tokens))
+    event = classified(
+        100,
+        tool_calls=call(),
+        stop_reason=stop,
+        usage=rungwise.Usage(0, tokens),
+    )
     assert (event == "tools_truncated") is cut
 
 
 def test_a_clean_stop_at_the_cap_is_an_answer():
     assert (
-        classified(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
+        classified(
+            100,
+            text="hi",
+            stop_reason="stop",
+            usage=rungwise.Usage(0, 100),
+        )
+        == "answered"
     )
 
 

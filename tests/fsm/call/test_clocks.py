@@ -299,7 +299,11 @@ def test_a_base_of_nothing_stays_nothing() -> None:
 
 @given(COUNT, SECONDS, SECONDS, SHARE, st.floats(0, 1, exclude_max=True))
 def test_stays_between_no_jitter_and_the_longest(
-    n: int, base: float, cap: float, jitter: float, draw: float
+    n: int,
+    base: float,
+    cap: float,
+    jitter: float,
+    draw: float,
 ) -> None:
     wait = backoff(n, base, cap, jitter, draw)
     assert backoff(n, base, cap, jitter, 0.0) <= wait <= backoff(n, base, cap, jitter, 1.0)

@@ -46,7 +46,10 @@ def corrected(reply: Reply, api: str = "openai", **options: Any) -> Any:
     ],
 )
 def test_a_call_with_an_odd_id_or_name_goes_back_in_words(
-    api: str, id: str, name: str, is_call: bool
+    api: str,
+    id: str,
+    name: str,
+    is_call: bool,
 ) -> None:
     send = corrected(Reply(tool_calls=[ToolCall(id, name, WRONG)], stop_reason="tool_calls"), api)
     assert bool(send.messages[-1].tool_results) is is_call

@@ -52,7 +52,10 @@ def test_drops_a_seed_with_the_whitespace_before_it(visible: str, seed: str, res
 @given(TEXTS, TEXTS, st.sampled_from(["", " ", "\n\n"]), st.lists(st.integers(0, 99)))
 @example("ab", "c", " ", [])
 def test_a_seed_in_chunks_is_dropped_as_in_one(
-    seed: str, rest: str, before: str, places: list[int]
+    seed: str,
+    rest: str,
+    before: str,
+    places: list[int],
 ) -> None:
     for visible in (f"{before}{seed}{rest}", f"{before}{seed[:-1]}", rest):
         seeds = SeedFilter(seed)
@@ -73,7 +76,11 @@ def test_a_correction_takes_back_no_more_than_it_must(shown: str, target: str) -
 
 @given(TAGGED, TAGGED, TEXTS, st.booleans(), st.lists(st.integers(0, 99)))
 def test_what_is_handed_out_is_what_the_whole_reply_holds(
-    text: str, gathered: str, seed: str, after_block: bool, places: list[int]
+    text: str,
+    gathered: str,
+    seed: str,
+    after_block: bool,
+    places: list[int],
 ) -> None:
     reading = Reading(seed=seed, before=gathered, after_block=after_block)
     delivery = ReplyFilter(reading, gathered)

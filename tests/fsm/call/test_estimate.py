@@ -29,11 +29,19 @@ SCHEMA: dict[str, Any] = {
 }
 TOOL = {
     "type": "function",
-    "function": {"name": "f", "description": 'Say "hello".\n' * 50, "parameters": SCHEMA},
+    "function": {
+        "name": "f",
+        "description": 'Say "hello".\n' * 50,
+        "parameters": SCHEMA,
+    },
 }
 ODD = {"enum": ["é", "\ud83d", "", None, True, 1.5, -(2**70), {}, []] * 100, 5: "text"}
 CALLS = [
-    {"id": str(number), "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    {
+        "id": str(number),
+        "type": "function",
+        "function": {"name": "f", "arguments": "{}"},
+    }
     for number in range(50)
 ]
 PICTURE = "data:image/png;base64," + "A" * 9_000
@@ -55,7 +63,14 @@ PICTURE = "data:image/png;base64," + "A" * 9_000
         [
             {
                 "role": "assistant",
-                "content": [{"type": "tool_use", "id": "1", "name": "f", "input": SCHEMA}],
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": "1",
+                        "name": "f",
+                        "input": SCHEMA,
+                    }
+                ],
             }
         ],
         [{"role": "model", "parts": [{"functionResponse": {"name": "f", "response": SCHEMA}}]}],
@@ -63,7 +78,13 @@ PICTURE = "data:image/png;base64," + "A" * 9_000
         [
             {
                 "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "1", "content": [SCHEMA]}],
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "1",
+                        "content": [SCHEMA],
+                    }
+                ],
             }
         ],
     ],
@@ -94,7 +115,14 @@ def test_a_text_counts_by_its_own_bytes(content: Any) -> None:
     [
         {"type": "image_url", "image_url": {"url": PICTURE}},
         {"type": "input_image", "image_url": PICTURE},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}},
+        {
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": "image/png",
+                "data": PICTURE,
+            },
+        },
         {"inlineData": {"mimeType": "image/png", "data": PICTURE}},
         {
             "type": "tool_result",
@@ -120,7 +148,15 @@ def test_a_picture_counts_alike_wherever_it_stands(part: dict[str, Any]) -> None
 def test_what_stands_beside_a_picture_counts_too() -> None:
     """So does a schema in which something is called like one."""
     assert (
-        estimate_tokens([{"type": "image", "source": {}, "properties": SCHEMA}])
+        estimate_tokens(
+            [
+                {
+                    "type": "image",
+                    "source": {},
+                    "properties": SCHEMA,
+                }
+            ]
+        )
         > PICTURE_TOKENS + 4_000
     )
 

@@ -110,7 +110,13 @@ def test_a_backend_over_http_names_parameters_and_tools_that_its_protocol_cannot
 
     backend = Mute("m", base_url="http://localhost:1")
     request = Request(
-        "Where?", tools=[SEARCH], parameters={"seed": 7, "temperature": 0.5, "top_k": 3}
+        "Where?",
+        tools=[SEARCH],
+        parameters={
+            "seed": 7,
+            "temperature": 0.5,
+            "top_k": 3,
+        },
     )
     assert backend.lost(request) == (
         "seed: no word for 7",

@@ -88,7 +88,12 @@ def test_words_that_pass_the_cap_by_little_are_counted_as_what_they_are() -> Non
     assert measured(Usage(), Reply(text), 100) == (Usage(output_tokens=105, estimated=True), False)
     transcript = Transcript((), Hints())
     transcript.gather(
-        Observation(evidence=Evidence("truncated", Usage(9, 105)), part=text, new=text, cap=100)
+        Observation(
+            evidence=Evidence("truncated", Usage(9, 105)),
+            part=text,
+            new=text,
+            cap=100,
+        )
     )
     assert transcript.answer.tokens.of_text() == 105
 

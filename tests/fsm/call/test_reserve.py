@@ -196,7 +196,13 @@ def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | No
         SharedBudget(Budget(attempts=100, seconds=80.0, output_tokens=10_000)) if within else None
     )
     budget = Budget(seconds=100, output_tokens=5000)
-    call = sent(budget, CHAIN, max_tokens=1000, within=shared, deadline=deadline)
+    call = sent(
+        budget,
+        CHAIN,
+        max_tokens=1000,
+        within=shared,
+        deadline=deadline,
+    )
     now = 0.0
     for came in (BUSY, BUSY, CUT, BUSY, HUNG, BUSY, BUSY, BUSY):
         now += 9.0
@@ -217,7 +223,13 @@ def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | No
 )
 def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
     dear = (PlainLink("one", prices=Prices(1.0, 10.0)), PlainLink("two", prices=Prices(1.0, 10.0)))
-    call = sent(Budget(), dear, within=SharedBudget(shared), input_tokens=10, max_tokens=1500)
+    call = sent(
+        Budget(),
+        dear,
+        within=SharedBudget(shared),
+        input_tokens=10,
+        max_tokens=1500,
+    )
     for _ in range(8):
         if call.backend == 1:
             break
@@ -258,9 +270,17 @@ def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
     ],
 )
 def test_the_limit_of_the_call_is_named_before_that_of_a_shared_budget(
-    budget: Budget, shared: Budget, reply: Reply, note: str
+    budget: Budget,
+    shared: Budget,
+    reply: Reply,
+    note: str,
 ) -> None:
-    call = sent(budget, within=SharedBudget(shared), max_tokens=300, reserve=Reserve(share=1.0))
+    call = sent(
+        budget,
+        within=SharedBudget(shared),
+        max_tokens=300,
+        reserve=Reserve(share=1.0),
+    )
     assert call.receive(reply, 1.0) is None
     last = call.journal.steps[-1]
     assert (last.event, last.target) == ("ran_out", "over_budget")

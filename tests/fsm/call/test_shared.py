@@ -634,7 +634,12 @@ def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:
     alone = recorded(SharedBudget(Budget())).journal
     document = json.loads(alone.to_json())
     assert document.pop("within") == [
-        {"attempts": 24, "seconds": 900.0, "output_tokens": None, "money": None}
+        {
+            "attempts": 24,
+            "seconds": 900.0,
+            "output_tokens": None,
+            "money": None,
+        }
     ]
     assert document.pop("within_deadline") == 900.0
     call = Call(Request("Where?", max_tokens=60, input_tokens=10))

@@ -85,7 +85,12 @@ class SharedCalls(RuleBasedStateMachine):
         cap=st.none() | st.integers(1, 300),
         own=st.none() | st.integers(1, 400),
     )
-    def begin(self, level: int, cap: int | None, own: int | None) -> None:
+    def begin(
+        self,
+        level: int,
+        cap: int | None,
+        own: int | None,
+    ) -> None:
         policy = Policy(budget=Budget(output_tokens=own), base_cap=200)
         request = Request("Where?", max_tokens=cap, input_tokens=PROMPT)
         call = Call(request, policy, CHAIN, within=self.shared[level], jitter=lambda: 0.0)
@@ -128,7 +133,12 @@ class SharedCalls(RuleBasedStateMachine):
         share=st.floats(0, 1),
         kind=st.sampled_from(["done", "empty", "cut", "busy", "lost"]),
     )
-    def receive(self, data: st.DataObject, share: float, kind: str) -> None:
+    def receive(
+        self,
+        data: st.DataObject,
+        share: float,
+        kind: str,
+    ) -> None:
         asked = chosen(data, self.of("in flight"))
         cap = asked.call.journal.last.cap
         usage = used(max(1, int(share * most_counted(200 if cap is None else cap))))

@@ -29,7 +29,17 @@ CALLING = Message(
     ),
 )
 TOLD = Message(
-    "tool", (ToolResult("c0", "look", "three", is_fault=True, media=(PICTURE,), cache=True),)
+    "tool",
+    (
+        ToolResult(
+            "c0",
+            "look",
+            "three",
+            is_fault=True,
+            media=(PICTURE,),
+            cache=True,
+        ),
+    ),
 )
 MESSAGES = (Message("user", (TextPart("Where?"), PICTURE)), CALLING, TOLD)
 JUNK = st.sampled_from(
@@ -112,7 +122,11 @@ def test_another_version_is_refused(version: Any) -> None:
 
 @pytest.mark.parametrize("role", [*ROLES, "nobody", 5, None])
 def test_its_role_is_checked(role: Any) -> None:
-    message = {"rungwise": 1, "role": role, "parts": [{"type": "text", "text": "x"}]}
+    message = {
+        "rungwise": 1,
+        "role": role,
+        "parts": [{"type": "text", "text": "x"}],
+    }
     if role in ("system", "user", "assistant"):
         assert Request([message]).messages[0].role == role  # type: ignore[union-attr]
     else:
@@ -130,7 +144,13 @@ def test_deep_ones_end() -> None:
                 {
                     "rungwise": 1,
                     "role": "user",
-                    "parts": [{"type": "opaque", "provider": "x", "block": deep}],
+                    "parts": [
+                        {
+                            "type": "opaque",
+                            "provider": "x",
+                            "block": deep,
+                        }
+                    ],
                 }
             ]
         )

@@ -14,7 +14,12 @@ from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from support.growth import calls_made
 
 REQUEST = Request([{"role": "user", "content": "Where does the bittern nest?"}])
-ANSWER = Reply("In the reeds.", stop_reason="stop", stop_raw="stop", usage=Usage(10, 5))
+ANSWER = Reply(
+    "In the reeds.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=Usage(10, 5),
+)
 FAILED, EMPTY = (
     Failure("server_error", status=503),
     Reply("", stop_reason="stop", usage=Usage(10, 0)),
@@ -24,7 +29,12 @@ FIVE = tuple(PlainLink(f"backend {number}") for number in range(5))
 PRICED = (PlainLink("priced", prices=rungwise.Prices(1.0, 2.0)),)
 PATIENT = Limits(retries=19, reasks=19)
 TWENTY = Budget(attempts=20, seconds=100_000.0)
-COUNTED = Budget(attempts=20, seconds=100_000.0, output_tokens=10**6, money=1e6)
+COUNTED = Budget(
+    attempts=20,
+    seconds=100_000.0,
+    output_tokens=10**6,
+    money=1e6,
+)
 
 
 def answered() -> None:
@@ -86,7 +96,10 @@ def test_an_attempt_after_another_makes_few_calls_of_functions(
     ids=["attempts", "money", "shared"],
 )
 def test_the_twentieth_attempt_is_no_more_work_than_the_second(
-    budget: Budget, within: Budget | None, came: Reply | Failure, keeps_clocks: bool
+    budget: Budget,
+    within: Budget | None,
+    came: Reply | Failure,
+    keeps_clocks: bool,
 ) -> None:
     shared = None if within is None else SharedBudget(within)
     first, second = (

@@ -39,7 +39,10 @@ def full(row: Row) -> Full:
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize(("format", "view"), PICTURES)
 def test_no_row_is_missing_and_none_is_invented(
-    format: Format, view: View, name: str, path: str
+    format: Format,
+    view: View,
+    name: str,
+    path: str,
 ) -> None:
     table = TABLES[name]
     found = list(PARSERS[format, view](table, render(table, format, view, PATHS[path](table))))

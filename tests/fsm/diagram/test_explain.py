@@ -37,7 +37,12 @@ TOOL_RESULT = [
 STORY: tuple[tuple[Reply | Failure, float], ...] = (
     (Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
     (
-        Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)),
+        Reply(
+            reasoning="hm",
+            stop_reason="stop",
+            stop_raw="stop",
+            usage=rungwise.Usage(800, 200),
+        ),
         4.0,
     ),
     (
@@ -46,10 +51,23 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
         ),
         6.0,
     ),
-    (Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
+    (
+        Failure(
+            "rate_limit",
+            status=429,
+            code="slow_down",
+            asked_wait=12.0,
+        ),
+        0.5,
+    ),
     (Failure("auth", status=401), 0.5),
     (
-        Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)),
+        Reply(
+            " is 4.",
+            stop_reason="stop",
+            stop_raw="end_turn",
+            usage=rungwise.Usage(1500, 300),
+        ),
         5.0,
     ),
 )
@@ -243,7 +261,13 @@ def test_what_a_stranger_wrote_is_only_ever_text() -> None:
     journal = record(names=(NASTY, "two"), contents=True)
     document = orjson.loads(journal.to_json())
     for step in document["steps"]:
-        step |= {"code": NASTY, "note": NASTY, "reason": NASTY, "stop_raw": NASTY, "facts": [NASTY]}
+        step |= {
+            "code": NASTY,
+            "note": NASTY,
+            "reason": NASTY,
+            "stop_raw": NASTY,
+            "facts": [NASTY],
+        }
         step["content"] = {NASTY: NASTY}
     page = Elements(explain_call(read_call(orjson.dumps(document))))
     assert len(page.of("script")) == 2
@@ -448,7 +472,10 @@ def test_explain_plays_a_policy(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_said_in_one_line(
-    arguments: list[str], says: str, journal: str, tmp_path: Path
+    arguments: list[str],
+    says: str,
+    journal: str,
+    tmp_path: Path,
 ) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")

@@ -20,7 +20,15 @@ def text_box(element: ET.Element) -> Box:
     wide = len(element.text or "") * size * PITCH
     x = float(element.attrib["x"])
     y = float(element.attrib["y"])
-    left = x - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[element.get("text-anchor", "start")]
+    left = (
+        x
+        - wide
+        * {
+            "start": 0.0,
+            "middle": 0.5,
+            "end": 1.0,
+        }[element.get("text-anchor", "start")]
+    )
     return left, y - 0.76 * size, left + wide, y + 0.24 * size
 
 

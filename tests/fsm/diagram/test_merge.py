@@ -171,7 +171,15 @@ def test_a_limit_that_changes_shows_what_it_was_and_what_it_turns_off() -> None:
 
 
 def test_machines_around_different_hubs_are_not_compared() -> None:
-    odd = Picture(name="odd", hub="think", nodes=(), arcs=(), notes=(), decisions=(), marked=False)
+    odd = Picture(
+        name="odd",
+        hub="think",
+        nodes=(),
+        arcs=(),
+        notes=(),
+        decisions=(),
+        marked=False,
+    )
     with pytest.raises(ConfigurationError, match="'think'"):
         change_of(picture_of(CALL), odd)
 

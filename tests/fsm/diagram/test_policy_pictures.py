@@ -120,7 +120,14 @@ def test_chance_is_told_where_pointing_tells_more() -> None:
 
 
 UNSEEN: list[dict[str, Any]] = [
-    {"timeouts": Timeouts(connect=1.0, first_token=2.0, stall=None, total=3.0)},
+    {
+        "timeouts": Timeouts(
+            connect=1.0,
+            first_token=2.0,
+            stall=None,
+            total=3.0,
+        )
+    },
     {"hints": Hints(nudge="Well?")},
     {"reserve": Reserve(share=0.5)},
     {"reserve": Reserve(share=0.0)},  # a backend that cannot be paid is left for the next even so
@@ -186,7 +193,12 @@ def test_what_is_off_can_be_left_out(name: str) -> None:
 
 @pytest.mark.parametrize(("old", "new"), CHANGES)
 @pytest.mark.parametrize(("format", "view"), PICTURES)
-def test_a_change_shows_the_rows_of_both(format: Format, view: View, old: str, new: str) -> None:
+def test_a_change_shows_the_rows_of_both(
+    format: Format,
+    view: View,
+    old: str,
+    new: str,
+) -> None:
     """Where a state is gone, the words that name the states of a shared list need not name it; its
     arcs show it.
     """

@@ -32,7 +32,15 @@ SHIPPED = [
     pytest.param(CALL, ONES, id="call"),
     pytest.param(TURN, {**TURN.limits}, id="turn"),
     pytest.param(
-        CALL, {**ONES, "retries": 2, "prefills": 0, "fallbacks": 3}, id="other-limits", marks=FULL
+        CALL,
+        {
+            **ONES,
+            "retries": 2,
+            "prefills": 0,
+            "fallbacks": 3,
+        },
+        id="other-limits",
+        marks=FULL,
     ),
     pytest.param(KNOTTY, ONES, id="facts-of-facts", marks=FULL),
 ]

@@ -37,7 +37,13 @@ KINDS = ("answered", "failed", "fell_silent", "limited", "rejected_key", None)
 
 
 def after(health: BackendHealth, evidence: Symptom, now: float, **more: Any) -> BackendHealth:
-    options = {"rules": RULES, "sent_at": now, "was_probe": False, "draw": 0.0, **more}
+    options = {
+        "rules": RULES,
+        "sent_at": now,
+        "was_probe": False,
+        "draw": 0.0,
+        **more,
+    }
     return health.after(evidence, now, **options)
 
 
@@ -220,7 +226,13 @@ class Fleet(RuleBasedStateMachine):
         asked=st.none() | st.sampled_from([0.5, 8.0, 100.0]),
         draw=st.floats(0, 1),
     )
-    def end(self, which: int, event: str | None, asked: float | None, draw: float) -> None:
+    def end(
+        self,
+        which: int,
+        event: str | None,
+        asked: float | None,
+        draw: float,
+    ) -> None:
         place, sent_at, was_probe = self.out.pop(which % len(self.out))
         before = self.known[place]
         evidence = Symptom(event, asked if event not in ("answered", None) else None, str(event))

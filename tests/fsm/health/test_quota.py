@@ -164,7 +164,16 @@ def test_the_provider_is_believed_where_it_says_that_less_is_left(
 def test_the_provider_is_believed_where_only_requests_at_once_are_counted() -> None:
     quota = Quota(concurrent=3)
     meter = QuotaMeter()
-    meter.settle(quota, Settlement("x", requests_left=0, tokens_left=0, asked_wait=20.0), 5.0)
+    meter.settle(
+        quota,
+        Settlement(
+            "x",
+            requests_left=0,
+            tokens_left=0,
+            asked_wait=20.0,
+        ),
+        5.0,
+    )
     assert meter.take(quota, claim("one"), 5.0)[0] == pytest.approx(20.0)
 
 

@@ -49,10 +49,25 @@ from support.drawn import chains, chunkings
 from support.sampling import examples
 from support.tables import redeclaring, row_of, tampered, unchecked
 
-ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
+ANSWER = Reply(
+    "An answer.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=rungwise.Usage(3, 4),
+)
 EMPTY = Reply(stop_reason="stop", stop_raw="stop")
-CUT = Reply("The first half ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(3, 5))
-REST = Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(9, 4))
+CUT = Reply(
+    "The first half ",
+    stop_reason="length",
+    stop_raw="length",
+    usage=rungwise.Usage(3, 5),
+)
+REST = Reply(
+    "and the second.",
+    stop_reason="stop",
+    stop_raw="stop",
+    usage=rungwise.Usage(9, 4),
+)
 LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
 TOOLS = Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
 WRONG = attrs.evolve(TOOLS, tool_calls=(attrs.evolve(LOOK_UP, name=""),))
@@ -416,10 +431,23 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         }
         options |= {"verdict": extras[0], "opens": extras[1]}
         coverage.record(
-            EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options))
+            EndedCall.of(
+                testing.run(
+                    policy,
+                    script,
+                    chain=chain,
+                    request=request,
+                    **options,
+                )
+            )
         )
 
-    some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
+    some = settings(
+        SILENT,
+        max_examples=150,
+        database=None,
+        phases=[Phase.generate],
+    )
     kinds = (
         testing.scripts_of_replies(),
         testing.requests(),
@@ -449,7 +477,11 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (
             policy_strategies.limits(),
             rungwise.Limits(
-                **{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}
+                **{
+                    **dict.fromkeys(rungwise.Limits(), 0),
+                    "rotations": None,
+                    "fallbacks": None,
+                }
             ),
         ),
         (testing.scripts_of_replies(), [Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
@@ -560,7 +592,13 @@ def test_a_turn_that_only_pauses_is_no_success() -> None:
 
 @pytest.mark.parametrize("echo", ["The first half ", "The first half and"])
 def test_a_call_that_is_cancelled_in_an_echo_says_nothing_twice(echo: str) -> None:
-    judge([CUT, Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
+    judge(
+        [CUT, Reply(echo, stop_reason="stop")],
+        DEFAULT,
+        chain=2,
+        is_streaming=True,
+        cancel_at=3,
+    )
 
 
 def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> None:

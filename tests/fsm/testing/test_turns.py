@@ -43,7 +43,15 @@ from support.sampling import examples
 USAGE = Usage(10, 5)
 TEXT = "Herons nest in the reeds by the lake."
 ONCE = TurnPolicy(
-    auto_continues=1, call=Policy(limits=Limits(continuations=0, retries=0, reasks=0, nudges=0))
+    auto_continues=1,
+    call=Policy(
+        limits=Limits(
+            continuations=0,
+            retries=0,
+            reasks=0,
+            nudges=0,
+        )
+    ),
 )
 SMALL = evolve(ONCE, auto_continues=3)
 SILENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -114,7 +122,10 @@ PLANTED: dict[str, Planted] = {}
 
 
 def planted(
-    owner: Any, name: str, property: str, play: str
+    owner: Any,
+    name: str,
+    property: str,
+    play: str,
 ) -> Callable[[Callable[..., Any]], None]:
     """Plant a fault: a function that does the work of another, which it is given first.
 
@@ -171,7 +182,11 @@ def text_is_dropped(add: Any, self: Conversation, result: Any) -> None:
 
 @planted(Conversation, "add_result", transcript.WHOLE, "cut")
 def cut_text_is_forgotten(
-    add: Any, self: Conversation, result: Any, event: str, **options: Any
+    add: Any,
+    self: Conversation,
+    result: Any,
+    event: str,
+    **options: Any,
 ) -> None:
     before = self.gathered
     add(self, result, event, **options)
@@ -200,7 +215,12 @@ def summaries_may_call_tools(
 
 
 @planted(Run, "at_start", path.LEGAL, "summed up")
-def one_call_more(at_start: Any, cls: Any, table: Any, limits: Any) -> Any:
+def one_call_more(
+    at_start: Any,
+    cls: Any,
+    table: Any,
+    limits: Any,
+) -> Any:
     return at_start(cls, table, {**limits, "auto_continues": 9} if table is TURN else limits)
 
 
@@ -233,7 +253,10 @@ def as_many_run_as_are_called(
 
 @planted(tool_round.ToolRound, "handed_off", tools.HANDED, "looked")
 def every_tool_hands_off(
-    handed_off: Any, self: tool_round.ToolRound, tools: Any, conversation: Any
+    handed_off: Any,
+    self: tool_round.ToolRound,
+    tools: Any,
+    conversation: Any,
 ) -> Any:
     return self.calls
 
@@ -300,7 +323,10 @@ FAULTY = {
 
 @pytest.mark.parametrize(("plant", "property", "name"), PLANTED.values(), ids=PLANTED)
 def test_each_assertion_can_fail(
-    plant: Any, property: str, name: str, monkeypatch: pytest.MonkeyPatch
+    plant: Any,
+    property: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant(monkeypatch)
     policy, played = FAULTY[name]
@@ -470,7 +496,12 @@ def test_the_tools_of_a_script_are_the_callers_own() -> None:
     box = Toolbox.of({"heron": lambda path: None})
     names = set()
 
-    @settings(max_examples=30, database=None, phases=[Phase.generate], suppress_health_check=SILENT)
+    @settings(
+        max_examples=30,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=SILENT,
+    )
     @given(testing.scripts_of_turns(tools=box, stops=False))
     def collect(played: testing.TurnScript) -> None:
         run = testing.run_turn(SMALL, played, tools=box)

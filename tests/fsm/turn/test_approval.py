@@ -101,7 +101,14 @@ def test_a_turn_that_is_resumed_waits_again_for_the_next_call() -> None:
         (True, "approvals must map"),
         ({}, "must hold each call that waits, c0, c1"),
         ({"c0": True}, "must hold each call that waits, c0, c1"),
-        ({"c0": True, "c1": True, "c2": True}, "must hold each call that waits, c0, c1"),
+        (
+            {
+                "c0": True,
+                "c1": True,
+                "c2": True,
+            },
+            "must hold each call that waits, c0, c1",
+        ),
         ({"c0": True, "c1": False}, "must be True, or the reason"),
         ({"c0": True, "c1": " "}, "must be True, or the reason"),
         ({"c0": 1, "c1": True}, "must be True, or the reason"),
@@ -127,7 +134,12 @@ def test_a_round_that_waits_ends_the_turn_though_calls_are_left() -> None:
 
 def test_what_was_approved_still_waits_where_the_turn_ended_before_it_ran() -> None:
     messages = paused("look", "pay").messages
-    turn = Turn(Request(messages), tools=TOOLS, approvals={"c1": True}, deadline=5.0)
+    turn = Turn(
+        Request(messages),
+        tools=TOOLS,
+        approvals={"c1": True},
+        deadline=5.0,
+    )
     assert turn.begin(10.0) is None
     assert turn.result.outcome == "over_budget"
     assert turn.result.messages == messages

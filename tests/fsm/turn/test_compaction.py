@@ -39,7 +39,14 @@ def asks(*ids: str) -> dict[str, Any]:
     function = {"name": "look_up", "arguments": "{}"}
     return {
         "role": "assistant",
-        "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids],
+        "tool_calls": [
+            {
+                "id": each,
+                "type": "function",
+                "function": function,
+            }
+            for each in ids
+        ],
     }
 
 
@@ -151,7 +158,14 @@ def test_every_form_of_a_result_can_give_way() -> None:
     }
     used = {
         "role": "assistant",
-        "content": [{"type": "tool_use", "id": "a", "name": "look_up", "input": {}}],
+        "content": [
+            {
+                "type": "tool_use",
+                "id": "a",
+                "name": "look_up",
+                "input": {},
+            }
+        ],
     }
     called = {"role": "assistant", "function_call": {"name": "look_up", "arguments": "{}"}}
     results = (
@@ -369,7 +383,10 @@ def test_the_estimate_judges_where_there_is_no_counter() -> None:
     ],
 )
 def test_the_room_is_what_is_beyond_the_window_and_a_quarter_at_least(
-    size: int, window: int | None, cap: int | None, room: int
+    size: int,
+    window: int | None,
+    cap: int | None,
+    room: int,
 ) -> None:
     assert room_for((FIRST,) * size, window, cap, len) == room
 

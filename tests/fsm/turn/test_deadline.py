@@ -20,7 +20,13 @@ UNLIMITED = Policy(budget=Budget(seconds=None))
 
 def turn_with(deadline: Any = DEADLINE, policy: TurnPolicy | None = None, **options: Any) -> Turn:
     policy = policy or TurnPolicy(call=UNLIMITED)
-    return Turn(Request([*HISTORY, QUESTION]), policy, tools=TOOLS, deadline=deadline, **options)
+    return Turn(
+        Request([*HISTORY, QUESTION]),
+        policy,
+        tools=TOOLS,
+        deadline=deadline,
+        **options,
+    )
 
 
 def call_of(action: Action | None) -> Call:
@@ -28,7 +34,13 @@ def call_of(action: Action | None) -> Call:
     return action.call
 
 
-def run(call: Call, reply: Any, *, begins: float, ends: float) -> rungwise.Result:
+def run(
+    call: Call,
+    reply: Any,
+    *,
+    begins: float,
+    ends: float,
+) -> rungwise.Result:
     call.begin(begins)
     call.sending(begins)
     assert call.receive(reply, ends) is None
@@ -115,7 +127,10 @@ def test_no_tool_begins_and_no_compaction_counts_behind_it(ends: float) -> None:
     ],
 )
 def test_the_tightest_counts(
-    deadline: float | None, own: float | None, shared: float | None, tightest: float | None
+    deadline: float | None,
+    own: float | None,
+    shared: float | None,
+    tightest: float | None,
 ) -> None:
     policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=own))
     turn = turn_with(deadline, policy, within=SharedBudget(Budget(seconds=shared)))

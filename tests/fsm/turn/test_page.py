@@ -105,11 +105,21 @@ def test_a_call_is_nested_in_the_line_that_made_it() -> None:
 def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:
     document = orjson.loads(found().path.record.to_json())
     for step in document["steps"]:
-        step |= {"note": NASTY, "backend": NASTY, "facts": [NASTY], "content": {NASTY: NASTY}}
+        step |= {
+            "note": NASTY,
+            "backend": NASTY,
+            "facts": [NASTY],
+            "content": {NASTY: NASTY},
+        }
     for call in document["calls"]:
         call["chain"][0]["name"] = NASTY
         for step in call["steps"]:
-            step |= {"note": NASTY, "code": NASTY, "backend": NASTY, "content": {NASTY: NASTY}}
+            step |= {
+                "note": NASTY,
+                "code": NASTY,
+                "backend": NASTY,
+                "content": {NASTY: NASTY},
+            }
     page = Elements(explain_turn(read_turn(orjson.dumps(document))))
     assert (len(page.of("script")), page.of("img")) == (2, [])
     assert (

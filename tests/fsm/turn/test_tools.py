@@ -42,7 +42,11 @@ def runs(name: str, arguments: Any = None) -> Any:
         ([], []),
         ([search, Tool(fetch)], ["search", "fetch"]),
         (
-            {"look": search, "get": Tool(fetch), "page": {"description": "x"}},
+            {
+                "look": search,
+                "get": Tool(fetch),
+                "page": {"description": "x"},
+            },
             ["look", "get", "page"],
         ),
         ([FETCH, search], ["fetch", "search"]),
@@ -213,7 +217,11 @@ def test_a_schema_that_no_json_can_hold_is_refused_when_it_is_declared(value: ob
 def test_what_goes_round_in_a_schema_is_refused_where_checking_it_takes_too_long() -> None:
     either = {"anyOf": [{"$ref": "#/$defs/both"}, {"$ref": "#/$defs/any"}, {"type": "string"}]}
     pair = {"type": "object", "properties": {"a": either, "b": either}}
-    schema = {"type": "object", "properties": {"e": either}, "$defs": {"both": pair, "any": pair}}
+    schema = {
+        "type": "object",
+        "properties": {"e": either},
+        "$defs": {"both": pair, "any": pair},
+    }
     box = Toolbox.of([Tool(print, name="find", parameters=schema)])
 
     def nested(levels: int, end: str = '"y"') -> str:

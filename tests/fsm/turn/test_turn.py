@@ -118,7 +118,10 @@ def run_call(call: Call, coming: Iterator[Reply | Failure], sent: list[Send]) ->
 
 
 def after_first_call(
-    turn: Turn, reply: Reply | Failure, begins: float = 0.0, ends: float = 0.0
+    turn: Turn,
+    reply: Reply | Failure,
+    begins: float = 0.0,
+    ends: float = 0.0,
 ) -> Any:
     """Begin a turn, make its first call, and return what the turn asks for next."""
     action = turn.begin(begins)
@@ -413,7 +416,12 @@ def test_a_call_that_fails_ends_the_turn_with_what_was_gathered(reply: Any, even
 @pytest.mark.parametrize("state", ["MakeCall", "RunTools", "Compact"])
 def test_a_turn_can_be_cancelled_in_each_state(state: str) -> None:
     first = OVERFLOW if state == "Compact" else calls("look", "look")
-    played = play(first, stop_in=state, messages=LONG, compactor=lambda messages: messages[1:])
+    played = play(
+        first,
+        stop_in=state,
+        messages=LONG,
+        compactor=lambda messages: messages[1:],
+    )
     assert (played.result.outcome, played.events[-1]) == ("cancelled", "cancelled")
     roles = [role for role, _ in plain(played)]
     assert roles == (
@@ -519,7 +527,13 @@ def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() ->
 
     policy = TurnPolicy(auto_continues=1, same_calls=1)
     request = Request("hello", parameters={"tool_choice": "auto", "top_p": 1})
-    played = play(calls("look"), said("Three."), policy=policy, messages=request, chain=[Link()])
+    played = play(
+        calls("look"),
+        said("Three."),
+        policy=policy,
+        messages=request,
+        chain=[Link()],
+    )
     assert [dict(send.request.parameters) for send in played.sent] == [
         {"tool_choice": "auto", "top_p": 1},
         {"top_p": 1},

@@ -24,7 +24,14 @@ def asks(*ids: str, name: str = "look_up", arguments: Any = "{}") -> dict[str, A
     function = {"name": name, "arguments": arguments}
     return {
         "role": "assistant",
-        "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids],
+        "tool_calls": [
+            {
+                "id": each,
+                "type": "function",
+                "function": function,
+            }
+            for each in ids
+        ],
     }
 
 
@@ -33,12 +40,27 @@ def says(each: str) -> dict[str, Any]:
 
 
 def uses(*ids: str) -> dict[str, Any]:
-    blocks = [{"type": "tool_use", "id": each, "name": "look_up", "input": {}} for each in ids]
+    blocks = [
+        {
+            "type": "tool_use",
+            "id": each,
+            "name": "look_up",
+            "input": {},
+        }
+        for each in ids
+    ]
     return {"role": "assistant", "content": blocks}
 
 
 def blocks(*ids: str) -> dict[str, Any]:
-    content = [{"type": "tool_result", "tool_use_id": each, "content": SECRET} for each in ids]
+    content = [
+        {
+            "type": "tool_result",
+            "tool_use_id": each,
+            "content": SECRET,
+        }
+        for each in ids
+    ]
     return {"role": "user", "content": content}
 
 
@@ -54,7 +76,11 @@ NEUTRAL_CALL = {
     "role": "assistant",
     "tool_calls": [{"id": "a", "name": "look_up", "arguments": "{}"}],
 }
-CUSTOM = {"id": "a", "type": "custom", "custom": {"name": "look_up", "input": SECRET}}
+CUSTOM = {
+    "id": "a",
+    "type": "custom",
+    "custom": {"name": "look_up", "input": SECRET},
+}
 FREE_CALL = {"role": "assistant", "tool_calls": [CUSTOM]}
 
 BEHIND = "has no result right after it"
@@ -73,7 +99,18 @@ AGAIN = "is not the first one of its call"
         ([USER, asks("a", "b"), says("a"), says("b"), ANSWER], []),
         ([USER, calling("a", "b"), says("a"), results("b")], []),
         ([SYSTEM, {**SYSTEM, "role": "developer"}, ANSWER, USER], []),
-        ([USER, NEUTRAL_CALL, {"role": "tool", "id": "a", "content": SECRET}], []),
+        (
+            [
+                USER,
+                NEUTRAL_CALL,
+                {
+                    "role": "tool",
+                    "id": "a",
+                    "content": SECRET,
+                },
+            ],
+            [],
+        ),
         ([USER, FREE_CALL, says("a")], [(1, f"tool call 0 {BAD_ARGUMENTS}")]),
         ([USER, asks("a"), says("a"), asks("a"), says("a"), USER, USER], []),
         (

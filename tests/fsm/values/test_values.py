@@ -155,7 +155,14 @@ def test_an_honest_word_is_kept_as_it_is(text: str) -> None:
 def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
     call = Call(Request("hi"), rungwise.Policy(limits=rungwise.Limits(retries=1)))
     call.begin()
-    call.receive(Failure("server_error", code=text, parameter=text, message=text))
+    call.receive(
+        Failure(
+            "server_error",
+            code=text,
+            parameter=text,
+            message=text,
+        )
+    )
     call.receive(Reply("", stop_reason="unknown", stop_raw=text, model=text))
     assert call.is_over
     for step in call.journal.steps:
@@ -177,7 +184,13 @@ def test_leaves_what_is_no_text_unchanged() -> None:
 REPLIES: list[ScriptedReply] = [
     ScriptedReply(text="x", finish=FORGED),
     ScriptedReply(
-        status=429, error={"message": FORGED, "type": FORGED, "code": FORGED, "param": FORGED}
+        status=429,
+        error={
+            "message": FORGED,
+            "type": FORGED,
+            "code": FORGED,
+            "param": FORGED,
+        },
     ),
     ScriptedReply(
         status=400, error={"message": f"Unsupported parameter: '{FORGED}'", "param": FORGED}

@@ -10,7 +10,12 @@ from attrs import evolve
 from rungwise.core import TURN, Effect, Guard, Row, Table
 from support.tables import redeclaring, replacing
 
-LITTLE: Final = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
+LITTLE: Final = {
+    "faults": 2,
+    "compactions": 1,
+    "summaries": 1,
+    "auto_continues": 2,
+}
 """Limits with which a checker is soon done."""
 
 LAST_OF_ROUND: Final = TURN.ladder("tools_ran", "await")[-1]

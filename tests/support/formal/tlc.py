@@ -27,7 +27,12 @@ class Checked:
     error: str | None
 
 
-def tlc(name: str, specification: str, configuration: str, folder: Path) -> Checked:
+def tlc(
+    name: str,
+    specification: str,
+    configuration: str,
+    folder: Path,
+) -> Checked:
     """Check all that a configuration asks of a specification.
 
     Arguments:

@@ -51,7 +51,14 @@ SCHEMA = {
     "properties": {"bird": {"type": "string"}},
     "additionalProperties": False,
 }
-WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA, "strict": True}}
+WANTED = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "bird",
+        "schema": SCHEMA,
+        "strict": True,
+    },
+}
 
 
 def backend(model: str = NEW, **options: Any) -> Any:
@@ -126,7 +133,16 @@ def test_system_messages_go_out_apart_with_their_marks() -> None:
 
 
 OWN = [
-    {"role": "user", "content": [{"type": "text", "text": "Which?", "cache_control": CACHE}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "text",
+                "text": "Which?",
+                "cache_control": CACHE,
+            }
+        ],
+    },
     {
         "role": "assistant",
         "content": [
@@ -139,7 +155,12 @@ OWN = [
                 "input": {"query": "q"},
             },
             {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}},
+            {
+                "type": "tool_use",
+                "id": "toolu_1",
+                "name": "look",
+                "input": {"bird": "heron"},
+            },
         ],
     },
     {
@@ -196,7 +217,11 @@ def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
     result = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
     body = sent(QUESTION, Message("assistant", said), result)
     assert body["messages"][1]["content"] == [
-        {"type": "thinking", "thinking": "Grey. A heron.", "signature": "c2ln"},
+        {
+            "type": "thinking",
+            "thinking": "Grey. A heron.",
+            "signature": "c2ln",
+        },
         {"type": "redacted_thinking", "data": "ZW5j"},
         search,
         {"type": "text", "text": "A heron.", "citations": cited},
@@ -233,7 +258,11 @@ def test_results_stand_first_in_one_turn() -> None:
         {
             "role": "user",
             "content": [
-                {"type": "tool_result", "tool_use_id": "a", "content": "One."},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "a",
+                    "content": "One.",
+                },
                 {
                     "type": "tool_result",
                     "tool_use_id": "b",
@@ -278,7 +307,11 @@ def test_messages_of_chat_completions_are_written_anew() -> None:
     )
     assert body["messages"][0]["content"][1] == {
         "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+        "source": {
+            "type": "base64",
+            "media_type": "image/png",
+            "data": PIXEL,
+        },
     }
     [use], [result] = body["messages"][1]["content"], body["messages"][2]["content"]
     assert use["id"] == result["tool_use_id"]
@@ -332,12 +365,22 @@ def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not(
     own = [
         {
             "role": "user",
-            "content": [{"type": "text", "text": "Which bird is this?", "cache_control": CACHE}],
+            "content": [
+                {
+                    "type": "text",
+                    "text": "Which bird is this?",
+                    "cache_control": CACHE,
+                }
+            ],
         },
         {
             "role": "assistant",
             "content": [
-                {"type": "thinking", "thinking": "Grey.", "signature": "c2ln"},
+                {
+                    "type": "thinking",
+                    "thinking": "Grey.",
+                    "signature": "c2ln",
+                },
                 {"type": "text", "text": "A heron."},
             ],
         },
@@ -350,7 +393,11 @@ def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not(
     foreign = [
         {"role": "user", "content": "Sure?"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "functions.look:0", "content": "It is."},
+        {
+            "role": "tool",
+            "tool_call_id": "functions.look:0",
+            "content": "It is.",
+        },
     ]
     messages = sent(*own, *foreign)["messages"]
     assert messages[:2] == own
@@ -373,7 +420,11 @@ def test_calls_of_another_provider_have_ids_that_fit_at_the_first_backend_too() 
 
 
 def test_tools_are_written_and_marked() -> None:
-    search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
+    search = {
+        "type": "web_search_20250305",
+        "name": "web_search",
+        "max_uses": 3,
+    }
     own = [{**TOOL, "cache_control": CACHE}, search]
     assert sent(tools=own)["tools"] == own
     strict = {
@@ -383,7 +434,14 @@ def test_tools_are_written_and_marked() -> None:
     }  # type: ignore[dict-item]
     foreign = {"type": "code_interpreter", "container": {"type": "auto"}}
     body = sent(tools=[strict, search, foreign])
-    assert body["tools"] == [{**TOOL, "strict": True, "cache_control": CACHE}, search]
+    assert body["tools"] == [
+        {
+            **TOOL,
+            "strict": True,
+            "cache_control": CACHE,
+        },
+        search,
+    ]
     assert "tools" not in sent(tools=[foreign], parameters={"tool_choice": "auto"})
     assert backend().lost(Request("x", tools=[foreign, search])) == (
         "the tool code_interpreter: it has no form here",
@@ -460,7 +518,10 @@ EFFORTS = [
 
 @pytest.mark.parametrize(("model", "effort", "thinking", "level"), EFFORTS)
 def test_effort_is_said_as_the_model_takes_it(
-    model: str, effort: str, thinking: Any, level: str | None
+    model: str,
+    effort: str,
+    thinking: Any,
+    level: str | None,
 ) -> None:
     body = sent(to=backend(model), parameters={"reasoning_effort": effort})
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, level)
@@ -489,7 +550,16 @@ def test_sampling_goes_to_models_that_take_it() -> None:
     assert (body["temperature"], body["top_p"]) == (1, 0.9)
     thinking = sent(to=backend(OLD), parameters={**sampling, "reasoning_effort": "low"})
     assert not OLDER & thinking.keys(), "reasoning rules them out"
-    assert backend().lost(Request("x", parameters={**sampling, "seed": 1, "stop": " "})) == (
+    assert backend().lost(
+        Request(
+            "x",
+            parameters={
+                **sampling,
+                "seed": 1,
+                "stop": " ",
+            },
+        )
+    ) == (
         "seed: Anthropic has none",
         "temperature: this model takes none",
         "top_p: this model takes none",
@@ -587,7 +657,10 @@ ENABLED = {"type": "enabled"}
     ],
 )
 def test_reasoning_is_lowered_where_it_was_on(
-    model: str, given: Any, thinking: Any, effort: Any
+    model: str,
+    given: Any,
+    thinking: Any,
+    effort: Any,
 ) -> None:
     body = sent(to=backend(model), parameters=given, lower_reasoning=True)
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
@@ -647,7 +720,10 @@ def test_reasoning_is_left_out_where_a_tool_is_forced(model: str) -> None:
     ],
 )
 def test_prefill_depends_on_what_is_asked(
-    model: str, own: Any, parameters: Any, expected: bool
+    model: str,
+    own: Any,
+    parameters: Any,
+    expected: bool,
 ) -> None:
     made = backend(model, parameters=own)
     assert made.prefills_with(parameters) is expected

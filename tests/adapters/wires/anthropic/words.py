@@ -7,7 +7,12 @@ from rungwise import Anthropic
 
 BACKEND: Any = Anthropic("claude-opus-5-5", base_url="http://localhost/v1")
 TEXT = {"type": "text", "text": "In the reeds."}
-USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}}
+USE = {
+    "type": "tool_use",
+    "id": "toolu_1",
+    "name": "look",
+    "input": {"bird": "heron"},
+}
 THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 USAGE = {"input_tokens": 9, "output_tokens": 7}
 
@@ -25,7 +30,15 @@ def read(stream: bytes) -> Any:
     return decoder.close()
 
 
-START = event("message_start", message={"id": "msg_1", "model": "m", "content": [], "usage": USAGE})
+START = event(
+    "message_start",
+    message={
+        "id": "msg_1",
+        "model": "m",
+        "content": [],
+        "usage": USAGE,
+    },
+)
 ENDS = [
     ("end_turn", [TEXT], "stop", "answered"),
     ("end_turn", [], "stop", "came_empty"),
@@ -54,7 +67,13 @@ def ended(stop: Any, content: list[Any]) -> list[Any]:
         "model": "claude-opus-5-5",
         "usage": USAGE,
     }
-    body = json.dumps({**message, "content": content, "stop_reason": stop}).encode()
+    body = json.dumps(
+        {
+            **message,
+            "content": content,
+            "stop_reason": stop,
+        }
+    ).encode()
     blocks = [
         event("content_block_start", index=index, content_block=block)
         + event("content_block_stop", index=index)
@@ -70,7 +89,12 @@ REFUSALS = [
     (
         said,
         json.dumps(
-            {"content": [], "stop_reason": "refusal", "stop_details": details, "usage": USAGE}
+            {
+                "content": [],
+                "stop_reason": "refusal",
+                "stop_details": details,
+                "usage": USAGE,
+            }
         ).encode(),
         event(
             "message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage=USAGE
@@ -169,7 +193,12 @@ ERRORS = {
 }
 
 
-def failed(status: int, kind: str, message: str, more: Any = ()) -> list[Any]:
+def failed(
+    status: int,
+    kind: str,
+    message: str,
+    more: Any = (),
+) -> list[Any]:
     error = {
         "type": "error",
         "error": {"type": kind, "message": message, **dict(more)},

@@ -36,7 +36,13 @@ class Heard:
     def piece_in(self, value: Any) -> None:
         return None
 
-    def take_value(self, value: Any, data: bytes, *, is_error: bool) -> None:
+    def take_value(
+        self,
+        value: Any,
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         self.came.append((value, data))
 
     def take_error(self, data: bytes) -> None:

@@ -25,7 +25,11 @@ CITATION = {
     "title": "Birds",
     "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}},
 }
-SERVER = {"toolUseId": "srv_1", "name": "nova_grounding", "type": "server_tool_use"}
+SERVER = {
+    "toolUseId": "srv_1",
+    "name": "nova_grounding",
+    "type": "server_tool_use",
+}
 BLOCKS = [
     {"reasoningContent": {"reasoningText": {"text": "Herons like reeds.", "signature": "c2ln"}}},
     {"reasoningContent": {"redactedContent": SEALED}},
@@ -36,7 +40,13 @@ BLOCKS = [
             "citations": [CITATION],
         }
     },
-    {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+    {
+        "toolUse": {
+            "toolUseId": "tooluse_1",
+            "name": "look",
+            "input": {"bird": "heron"},
+        }
+    },
 ]
 PARTS = (
     ReasoningPart("Herons like reeds.", "c2ln", ME),
@@ -56,7 +66,14 @@ USAGE = {
 
 
 def delta(index: Any, **what: Any) -> bytes:
-    return frame("contentBlockDelta", {"contentBlockIndex": index, "delta": what, "p": "abcdefgh"})
+    return frame(
+        "contentBlockDelta",
+        {
+            "contentBlockIndex": index,
+            "delta": what,
+            "p": "abcdefgh",
+        },
+    )
 
 
 def begin(index: Any, **what: Any) -> bytes:
@@ -130,7 +147,14 @@ def test_blocks_are_parts_in_their_order() -> None:
     ("usage", "counted"),
     [
         (USAGE, Usage(1110, 70, 100, 1000)),
-        ({"inputTokens": 9, "outputTokens": 7, "totalTokens": 16}, Usage(9, 7)),
+        (
+            {
+                "inputTokens": 9,
+                "outputTokens": 7,
+                "totalTokens": 16,
+            },
+            Usage(9, 7),
+        ),
         (
             {
                 "inputTokens": 1200,

@@ -39,11 +39,28 @@ SCHEMA = {
     "properties": {"bird": {"type": "string"}},
     "additionalProperties": False,
 }
-WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA, "strict": True}}
-TOOL = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": SCHEMA}}}
+WANTED = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "bird",
+        "schema": SCHEMA,
+        "strict": True,
+    },
+}
+TOOL = {
+    "toolSpec": {
+        "name": "look",
+        "description": "Look.",
+        "inputSchema": {"json": SCHEMA},
+    }
+}
 CHAT_TOOL = {
     "type": "function",
-    "function": {"name": "look", "description": "Look.", "parameters": SCHEMA},
+    "function": {
+        "name": "look",
+        "description": "Look.",
+        "parameters": SCHEMA,
+    },
 }
 CALL = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
 PIXEL = "iVBORw0KGgoAAAANSUhEUg=="
@@ -122,7 +139,13 @@ OWN = [
         "role": "assistant",
         "content": [
             {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "c2ln"}}},
-            {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+            {
+                "toolUse": {
+                    "toolUseId": "tooluse_1",
+                    "name": "look",
+                    "input": {"bird": "heron"},
+                }
+            },
         ],
     },
     {
@@ -158,7 +181,13 @@ def test_what_it_has_said_goes_back_word_for_word() -> None:
         {"reasoningContent": {"reasoningText": {"text": "Grey.", "signature": "c2ln"}}},
         sealed,
         {"citationsContent": {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}},
-        {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+        {
+            "toolUse": {
+                "toolUseId": "tooluse_1",
+                "name": "look",
+                "input": {"bird": "heron"},
+            }
+        },
     ]
     told = {
         "toolUseId": "tooluse_1",
@@ -177,7 +206,13 @@ MEDIA = [
     ),
     (
         MediaPart("file", "JVBERi0=", "application/pdf", name="my_birds (1).pdf"),
-        {"document": {"format": "pdf", "name": "my birds (1)", "source": {"bytes": "JVBERi0="}}},
+        {
+            "document": {
+                "format": "pdf",
+                "name": "my birds (1)",
+                "source": {"bytes": "JVBERi0="},
+            }
+        },
     ),
     (
         MediaPart("audio", "AAAA", "audio/wav"),
@@ -213,7 +248,13 @@ PROFILE = "arn:aws:bedrock:eu-north-1:123456789012:application-inference-profile
 MARKED = [
     {
         "role": "system",
-        "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "content": [
+            {
+                "type": "text",
+                "text": "Be brief.",
+                "cache_control": {"type": "ephemeral"},
+            }
+        ],
     },
     Message(
         "user", (TextPart("Which?", {"type": "ephemeral"}), MediaPart("image", PIXEL, "image/png"))
@@ -276,7 +317,11 @@ def test_its_own_marks_go_to_any_model_but_those_known_to_take_none(
 
 EPHEMERAL = {"type": "ephemeral"}
 MARKED_TOOLS: dict[str, Any] = {
-    "anthropic": {"name": "look", "description": "Look.", "input_schema": SCHEMA},
+    "anthropic": {
+        "name": "look",
+        "description": "Look.",
+        "input_schema": SCHEMA,
+    },
     "chat": CHAT_TOOL,
     "inside": {
         "type": "function",
@@ -299,7 +344,10 @@ MARKED_TOOLS: dict[str, Any] = {
     ids=str,
 )
 def test_a_mark_of_a_tool_stands_behind_it_or_is_told(
-    to: Bedrock, lost: str | None, mark: Any, form: str
+    to: Bedrock,
+    lost: str | None,
+    mark: Any,
+    form: str,
 ) -> None:
     tool = MARKED_TOOLS[form]
     if form == "inside":
@@ -421,7 +469,12 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
     assert body["inferenceConfig"] == {"maxTokens": 4096}
     assert thinking(sent(to=backend(OLD), parameters=high, max_tokens=500)) is None
     assert thinking(
-        sent(to=backend(OLD), parameters=high, max_tokens=4096, lower_reasoning=True)
+        sent(
+            to=backend(OLD),
+            parameters=high,
+            max_tokens=4096,
+            lower_reasoning=True,
+        )
     ) == {
         "type": "enabled",
         "budget_tokens": 1024,
@@ -443,7 +496,17 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
         Message("assistant", (CALL,)),
         Message("tool", (ToolResult("tooluse_1", "", "x"),)),
     )
-    assert thinking(sent(*loop, to=backend(OLD), parameters=high, max_tokens=4096)) is None
+    assert (
+        thinking(
+            sent(
+                *loop,
+                to=backend(OLD),
+                parameters=high,
+                max_tokens=4096,
+            )
+        )
+        is None
+    )
     assert (
         thinking(
             sent(to=backend(OLD), tools=[TOOL], parameters={**high, "tool_choice": "required"})
@@ -465,7 +528,11 @@ def test_no_tools_are_sent_where_none_may_be_called() -> None:
 
 
 def test_what_is_lost_is_said() -> None:
-    given = {"seed": 1, "parallel_tool_calls": False, "response_format": {"type": "json_object"}}
+    given = {
+        "seed": 1,
+        "parallel_tool_calls": False,
+        "response_format": {"type": "json_object"},
+    }
     assert backend(OTHER).lost(Request("x", parameters=given)) == (
         "seed: Converse has none",
         "parallel_tool_calls: Converse has none",
@@ -596,7 +663,14 @@ def test_a_signature_covers_the_place_the_body_and_the_time(
     assert encoded(one, max_tokens=9).headers["authorization"] != first
     assert encoded(one, stream=True).headers["authorization"] != first
     assert (
-        encoded(backend(OLD, api_key=None, region="eu-west-3", **GIVEN)).headers["authorization"]
+        encoded(
+            backend(
+                OLD,
+                api_key=None,
+                region="eu-west-3",
+                **GIVEN,
+            )
+        ).headers["authorization"]
         != first
     )
     now[0] += datetime.timedelta(seconds=1)
@@ -661,7 +735,10 @@ def test_credentials_come_from_where_aws_has_them(
     ],
 )
 def test_credentials_that_nobody_has_given_go_to_the_hosts_of_aws_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, base_url: str, is_own: bool
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
+    base_url: str,
+    is_own: bool,
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENV")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalr")
@@ -673,7 +750,12 @@ def test_credentials_that_nobody_has_given_go_to_the_hosts_of_aws_alone(
     (tmp_path / "credentials").write_text(
         "[birds]\naws_access_key_id = AKIDFILE\naws_secret_access_key = wJalr\n"
     )
-    meant = Bedrock(NEW, region="eu-north-1", base_url=base_url, profile="birds")
+    meant = Bedrock(
+        NEW,
+        region="eu-north-1",
+        base_url=base_url,
+        profile="birds",
+    )
     assert "Credential=AKIDFILE/" in encoded(meant).headers["authorization"]
 
 
@@ -729,7 +811,14 @@ def test_botocore_is_not_imported_before_it_is_needed() -> None:
         },
         {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
         {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+        {
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": "image/png",
+                "data": PIXEL,
+            },
+        },
     ],
     ids=lambda block: str(block["type"]),
 )

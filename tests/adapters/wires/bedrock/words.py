@@ -10,7 +10,13 @@ BACKEND: Any = Bedrock(
     "anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2"
 )
 TEXT = {"text": "In the reeds."}
-USE = {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}}
+USE = {
+    "toolUse": {
+        "toolUseId": "tooluse_1",
+        "name": "look",
+        "input": {"bird": "heron"},
+    }
+}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
 USAGE = {"inputTokens": 9, "outputTokens": 7, "totalTokens": 16}
 START = frame("messageStart", {"role": "assistant"})
@@ -42,7 +48,14 @@ def read(stream: bytes) -> Any:
 
 
 def delta(index: int, block: Any) -> bytes:
-    return frame("contentBlockDelta", {"contentBlockIndex": index, "delta": block, "p": "abc"})
+    return frame(
+        "contentBlockDelta",
+        {
+            "contentBlockIndex": index,
+            "delta": block,
+            "p": "abc",
+        },
+    )
 
 
 def ended(stop: Any, content: list[Any]) -> list[Any]:

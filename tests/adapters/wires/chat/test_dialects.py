@@ -60,7 +60,12 @@ USER = {"role": "user", "content": "What is this?"}
         ("http://localhost:8000/v1", "llama", "max_tokens", "no"),
     ],
 )
-def test_caps_and_continuations(url: str, model: str, cap: str, prefill: str) -> None:
+def test_caps_and_continuations(
+    url: str,
+    model: str,
+    cap: str,
+    prefill: str,
+) -> None:
     dialect = dialect_of(url, model)
     assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
     body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER, max_tokens=50)
@@ -121,11 +126,31 @@ def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatc
 
 def history(*ids: str) -> list[Any]:
     calls = [
-        {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        {
+            "id": id,
+            "type": "function",
+            "function": {"name": "look", "arguments": "{}"},
+        }
         for id in ids
     ]
-    results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ids]
-    return [USER, {"role": "assistant", "content": None, "tool_calls": calls}, *results, USER]
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": id,
+            "content": id,
+        }
+        for id in ids
+    ]
+    return [
+        USER,
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": calls,
+        },
+        *results,
+        USER,
+    ]
 
 
 def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:

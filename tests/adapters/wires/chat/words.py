@@ -39,7 +39,11 @@ FINISHES: dict[str, dict[str, str]] = {
     "openai": {**USUAL, "function_call": "called_tools"},
     "azure": USUAL,
     "deepseek": {**USUAL, "insufficient_system_resource": "interrupted"},
-    "mistral": {"stop": "answered", "length": "truncated", "tool_calls": "called_tools"}
+    "mistral": {
+        "stop": "answered",
+        "length": "truncated",
+        "tool_calls": "called_tools",
+    }
     | {"model_length": "truncated", "error": "interrupted"},
     "kimi": USUAL,
     "qwen": USUAL,
@@ -60,7 +64,12 @@ FINISHES: dict[str, dict[str, str]] = {
     "fireworks": USUAL,
     # vLLM, SGLang, llama.cpp, LM Studio and Ollama's compatible endpoint; and what Cohere says
     # through a proxy.
-    "local": {**USUAL, "abort": "interrupted", "error": "interrupted", "repetition": "malformed"}
+    "local": {
+        **USUAL,
+        "abort": "interrupted",
+        "error": "interrupted",
+        "repetition": "malformed",
+    }
     | {
         "COMPLETE": "answered",
         "STOP_SEQUENCE": "answered",
@@ -96,7 +105,11 @@ ENDS = [
     *[(word, name, "unknown", "malformed") for name in URLS for word in NOBODYS],
     *[(None, name, None, "interrupted") for name in URLS],
 ]
-CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "look", "arguments": "{}"},
+}
 
 
 def read(backend: Any, *chunks: Any) -> Any:
@@ -110,7 +123,16 @@ def ended(finish: Any, server: str) -> list[Any]:
     calls = {"tool_calls": [CALL]} if re.search("call|_use", str(finish).lower()) else {}
     said = {"role": "assistant", "content": "In the reeds.", **calls}
     usage = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
-    whole = {"choices": [{"index": 0, "message": said, "finish_reason": finish}], "usage": usage}
+    whole = {
+        "choices": [
+            {
+                "index": 0,
+                "message": said,
+                "finish_reason": finish,
+            }
+        ],
+        "usage": usage,
+    }
     last = {"index": 0, "delta": {}, "finish_reason": finish}
     chunks = [{"choices": [{"index": 0, "delta": said}]}, {"choices": [last]}, "[DONE]"]
     return [
@@ -124,7 +146,13 @@ def flat(message: str, code: object, **rest: str) -> dict[str, Any]:
 
 
 def mistral(message: str, kind: str, code: str | None = None) -> dict[str, Any]:
-    return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+    return {
+        "object": "error",
+        "message": message,
+        "type": kind,
+        "param": None,
+        "code": code,
+    }
 
 
 def detail(kind: str, name: str, message: str) -> dict[str, Any]:
@@ -386,7 +414,13 @@ ERRORS: dict[str, list[tuple[str, int | None, Any]]] = {
         (
             "local",
             503,
-            {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
+            {
+                "error": {
+                    "code": 503,
+                    "message": "Loading model",
+                    "type": "unavailable_error",
+                }
+            },
         ),
         ("groq", None, {"x_groq": {"id": "r", "error": "over capacity, please retry"}}),
     ],

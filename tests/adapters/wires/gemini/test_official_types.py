@@ -24,7 +24,12 @@ SCHEMA = {
 TOOLS = [
     {
         "type": "function",
-        "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True},
+        "function": {
+            "name": "look",
+            "description": "Look.",
+            "parameters": SCHEMA,
+            "strict": True,
+        },
     },
     {"name": "note", "input_schema": SCHEMA},
     {"googleSearch": {}},

@@ -33,7 +33,13 @@ def chunk(*parts: Any, **fields: Any) -> dict[str, Any]:
         if name in fields
     }
     return {
-        "candidates": [{"content": {"role": "model", "parts": [*parts]}, "index": 0, **candidate}],
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [*parts]},
+                "index": 0,
+                **candidate,
+            }
+        ],
         **fields,
     }
 
@@ -128,7 +134,11 @@ PARTS: list[list[dict[str, Any]]] = [
     ],
     [
         {
-            "functionCall": {"id": "1", "name": "look", "args": {"a": [1, {"b": None}]}},
+            "functionCall": {
+                "id": "1",
+                "name": "look",
+                "args": {"a": [1, {"b": None}]},
+            },
             "thoughtSignature": SIGNATURE,
         }
     ],
@@ -136,7 +146,14 @@ PARTS: list[list[dict[str, Any]]] = [
         {"text": "I look."},
         {"functionCall": {"name": "look", "args": {"b": 1}}, "thoughtSignature": SIGNATURE},
         {"functionCall": {"name": "look", "args": {"b": 1}}},
-        {"functionCall": {"id": "7", "name": "look", "args": {}}, "partMetadata": {"x": 1}},
+        {
+            "functionCall": {
+                "id": "7",
+                "name": "look",
+                "args": {},
+            },
+            "partMetadata": {"x": 1},
+        },
     ],
     [
         {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
@@ -225,7 +242,13 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
         chunk(
             {"functionCall": {"name": "look", "willContinue": True}, "thoughtSignature": SIGNATURE}
         ),
-        piece({"jsonPath": "$.bird", "stringValue": "her", "willContinue": True}),
+        piece(
+            {
+                "jsonPath": "$.bird",
+                "stringValue": "her",
+                "willContinue": True,
+            }
+        ),
         piece(
             {"jsonPath": "$.bird", "stringValue": "on"},
             {"jsonPath": "$.seen[0].at", "numberValue": 3},
@@ -237,7 +260,11 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
     ]
     end = piece({"jsonPath": "$.nest", "nullValue": "NULL_VALUE"}, goes_on=False)
     [call] = streamed(*pieces, end, LAST).tool_calls
-    assert json.loads(call.arguments) == {"bird": "heron", "seen": [{"at": 3}, True], "nest": None}
+    assert json.loads(call.arguments) == {
+        "bird": "heron",
+        "seen": [{"at": 3}, True],
+        "nest": None,
+    }
     assert call.extras["thoughtSignature"] == SIGNATURE
     [cut] = streamed(*pieces, LAST).tool_calls
     with pytest.raises(json.JSONDecodeError):
@@ -266,7 +293,11 @@ def test_arguments_of_another_type_are_no_call(args: Any) -> None:
 
 
 def test_only_the_first_candidate_counts() -> None:
-    other = {"content": {"parts": [{"text": "Elsewhere."}]}, "index": 1, "finishReason": "SAFETY"}
+    other = {
+        "content": {"parts": [{"text": "Elsewhere."}]},
+        "index": 1,
+        "finishReason": "SAFETY",
+    }
     value = {
         "candidates": [other, *chunk({"text": "In the reeds."}, finishReason="STOP")["candidates"]]
     }
@@ -303,7 +334,11 @@ def test_only_the_first_candidate_counts() -> None:
             Usage(14, 5, cache_read_tokens=8),
         ),
         (
-            {"promptTokenCount": 10, "cachedContentTokenCount": 80, "candidatesTokenCount": 1},
+            {
+                "promptTokenCount": 10,
+                "cachedContentTokenCount": 80,
+                "candidatesTokenCount": 1,
+            },
             Usage(10, 1, 10),
         ),
         ({"promptTokenCount": 10}, Usage(10, 4, estimated=True)),
@@ -402,7 +437,11 @@ def test_a_stream_may_come_as_a_list() -> None:
 def test_a_refusal_in_mid_stream_has_its_words() -> None:
     end = {
         "candidates": [
-            {"finishReason": "PROHIBITED_CONTENT", "finishMessage": "Not this.", "index": 0}
+            {
+                "finishReason": "PROHIBITED_CONTENT",
+                "finishMessage": "Not this.",
+                "index": 0,
+            }
         ]
     }
     reply = streamed(chunk({"text": "In the reeds."}), end)

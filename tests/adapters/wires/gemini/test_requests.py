@@ -13,12 +13,25 @@ from support.protocols import encoded
 
 KEY = "AIza-real-looking-0123456789"
 ASKED = {"role": "user", "content": "Where?"}
-SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "required": ["bird"],
+}
 LOOK = {
     "type": "function",
-    "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True},
+    "function": {
+        "name": "look",
+        "description": "Look.",
+        "parameters": SCHEMA,
+        "strict": True,
+    },
 }
-DECLARED = {"name": "look", "description": "Look.", "parametersJsonSchema": SCHEMA}
+DECLARED = {
+    "name": "look",
+    "description": "Look.",
+    "parametersJsonSchema": SCHEMA,
+}
 PIXEL = "iVBORw0KGgo="
 
 
@@ -111,7 +124,11 @@ def test_a_conversation_in_the_words_of_chat_completions() -> None:
                     "type": "function",
                     "function": {"name": "look", "arguments": '{"bird": "heron"}'},
                 },
-                {"id": "c2", "type": "function", "function": {"name": "look", "arguments": ""}},
+                {
+                    "id": "c2",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": ""},
+                },
             ],
         },
         {"role": "tool", "tool_call_id": "c2", "content": "Two."},
@@ -133,8 +150,20 @@ def test_a_conversation_in_the_words_of_chat_completions() -> None:
                 "role": "model",
                 "parts": [
                     {"text": "I look."},
-                    {"functionCall": {"id": "c1", "name": "look", "args": {"bird": "heron"}}},
-                    {"functionCall": {"id": "c2", "name": "look", "args": {}}},
+                    {
+                        "functionCall": {
+                            "id": "c1",
+                            "name": "look",
+                            "args": {"bird": "heron"},
+                        }
+                    },
+                    {
+                        "functionCall": {
+                            "id": "c2",
+                            "name": "look",
+                            "args": {},
+                        }
+                    },
                 ],
             },
             {
@@ -291,7 +320,12 @@ def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> 
     for portable in (False, True):
         assert body_of(*messages, to=here, portable=portable)["contents"][1]["parts"] == own
         assert (
-            body_of(*messages, to=here, portable=portable, unsigned=True)["contents"][1]["parts"]
+            body_of(
+                *messages,
+                to=here,
+                portable=portable,
+                unsigned=True,
+            )["contents"][1]["parts"]
             == bare
         )
         other = gemini("gemini-3-flash-preview")
@@ -314,7 +348,14 @@ def test_the_signature_of_a_blank_text_takes_the_place_of_no_other(portable: boo
     here = gemini()
     own = [
         {"text": "\n", "thoughtSignature": "b25l"},
-        {"functionCall": {"id": "f1", "name": "look", "args": {}}, "thoughtSignature": "dHdv"},
+        {
+            "functionCall": {
+                "id": "f1",
+                "name": "look",
+                "args": {},
+            },
+            "thoughtSignature": "dHdv",
+        },
     ]
     whole = {"candidates": [{"content": {"role": "model", "parts": own}, "finishReason": "STOP"}]}
     reply = here.decode(200, {}, json.dumps(whole).encode())
@@ -404,7 +445,11 @@ def test_the_common_parameters_have_their_own_names() -> None:
             "tool_choice": "required",
             "response_format": {
                 "type": "json_schema",
-                "json_schema": {"name": "x", "schema": SCHEMA, "strict": True},
+                "json_schema": {
+                    "name": "x",
+                    "schema": SCHEMA,
+                    "strict": True,
+                },
             },
             "parallel_tool_calls": False,
         },
@@ -563,7 +608,12 @@ def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> Non
         "safetySettings": [],
     }
     whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
-    left = body_of(tools=[LOOK], parameters=parameters, max_tokens=5, dropped=frozenset({name}))
+    left = body_of(
+        tools=[LOOK],
+        parameters=parameters,
+        max_tokens=5,
+        dropped=frozenset({name}),
+    )
     flat, less = ({**each, **each["generationConfig"]} for each in (whole, left))
     gone = {key for key in flat if key not in less}
     camel = own.get(
@@ -609,7 +659,11 @@ def test_tools_of_any_form_are_one_list_of_functions() -> None:
 def test_what_cannot_be_said_is_named_in_the_journal() -> None:
     backend = gemini("gemini-2.0-flash")
     chat = OpenAIChat("m", base_url="http://localhost/v1")
-    parameters = {"parallel_tool_calls": False, "reasoning_effort": "low", "logit_bias": {}}
+    parameters = {
+        "parallel_tool_calls": False,
+        "reasoning_effort": "low",
+        "logit_bias": {},
+    }
     call = Call(Request("Where?", parameters=parameters), Policy(), (chat, backend))
     call.begin()
     call.receive(Failure("auth", status=401))

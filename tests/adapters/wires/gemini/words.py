@@ -217,11 +217,20 @@ def failed(
     told: list[dict[str, Any]] = [
         {"@type": "type.googleapis.com/google.rpc.X", **each} for each in details
     ]
-    fields: dict[str, Any] = {"code": status, "message": message, "status": name}
+    fields: dict[str, Any] = {
+        "code": status,
+        "message": message,
+        "status": name,
+    }
     if told:
         fields["details"] = told
     error = {"error": fields}
-    usual = {"parameter": None, "available_tokens": None, "asked_wait": None, **dict(known)}
+    usual = {
+        "parameter": None,
+        "available_tokens": None,
+        "asked_wait": None,
+        **dict(known),
+    }
     said = {"candidates": [SAID], "usageMetadata": COUNTS}
     return [
         *((whole(each, status), {"status": status, **usual}) for each in (error, [error])),

@@ -39,7 +39,10 @@ def known(value: Mapping[str, Any], kind: Any) -> None:
 @pytest.mark.parametrize("calls", [(), ({"bird": "heron"}, {})])
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_replies_of_its_types_are_read(
-    text: str, thought: str | None, calls: Sequence[Any], reason: str
+    text: str,
+    thought: str | None,
+    calls: Sequence[Any],
+    reason: str,
 ) -> None:
     made = [{"function": {"name": "look", "arguments": each}} for each in calls]
     message = ollama.Message(
@@ -74,7 +77,13 @@ def test_replies_of_its_types_are_read(
 
 def told(reply: ScriptedReply, *, stream: bool) -> dict[str, Any]:
     """Return what the client reads of a scripted reply."""
-    read: dict[str, Any] = {"text": "", "thought": "", "calls": [], "last": None, "error": None}
+    read: dict[str, Any] = {
+        "text": "",
+        "thought": "",
+        "calls": [],
+        "last": None,
+        "error": None,
+    }
     with EmbeddedProvider(Script([reply])) as provider:
         client = ollama.Client(host=provider.base_url, trust_env=False)
         try:
@@ -133,7 +142,13 @@ def test_every_line_is_of_its_types(stream: bool) -> None:
     with EmbeddedProvider(Script([reply])) as provider:
         url = f"{provider.base_url}/api/chat"
         response = httpx.post(
-            url, json={"model": "m", "messages": [USER], "stream": stream}, trust_env=False
+            url,
+            json={
+                "model": "m",
+                "messages": [USER],
+                "stream": stream,
+            },
+            trust_env=False,
         )
     kind = "application/x-ndjson" if stream else "application/json"
     assert response.headers["content-type"] == kind

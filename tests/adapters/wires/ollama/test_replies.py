@@ -32,7 +32,15 @@ CALL = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
 
 
 def piece(**message: Any) -> dict[str, Any]:
-    return {**ABOUT, "message": {"role": "assistant", "content": "", **message}, "done": False}
+    return {
+        **ABOUT,
+        "message": {
+            "role": "assistant",
+            "content": "",
+            **message,
+        },
+        "done": False,
+    }
 
 
 def lines(*values: Any) -> bytes:
@@ -61,7 +69,17 @@ def reply_of(*values: Any) -> Reply:
 
 
 def whole(message: dict[str, Any], **members: Any) -> Reply:
-    reply = OLLAMA.decode(200, {}, json.dumps({**END, "message": message, **members}).encode())
+    reply = OLLAMA.decode(
+        200,
+        {},
+        json.dumps(
+            {
+                **END,
+                "message": message,
+                **members,
+            }
+        ).encode(),
+    )
     assert isinstance(reply, Reply)
     return reply
 
@@ -295,7 +313,13 @@ def test_deep_nesting_and_endless_integers_are_read() -> None:
 
 
 def test_log_probabilities_harm_nothing() -> None:
-    held = [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.5}]}]
+    held = [
+        {
+            "token": "a",
+            "logprob": -0.5,
+            "top_logprobs": [{"token": "b", "logprob": -1.5}],
+        }
+    ]
     assert (
         reply_of({**piece(content="In the"), "logprobs": held}, {**END, "logprobs": held}).text
         == "In the"

@@ -128,7 +128,12 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
 )
 def test_parameters(asked: dict[str, Any], expected: dict[str, Any]) -> None:
     body = body_of(parameters=asked, known="shift" not in asked)
-    assert body == {"model": "m", "messages": [USER], "stream": False, **expected}
+    assert body == {
+        "model": "m",
+        "messages": [USER],
+        "stream": False,
+        **expected,
+    }
     assert body_of(to=Ollama("m", parameters=asked), known=False) == body
     assert not asked.keys() & Ollama.lost_parameters(asked).keys()
 
@@ -170,7 +175,11 @@ def test_the_requests_parameters_win_over_the_backends() -> None:
 def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: str) -> None:
     (name,) = asked
     assert why in Ollama.lost_parameters(asked)[name]
-    assert body_of(parameters=asked) == {"model": "m", "messages": [USER], "stream": False}
+    assert body_of(parameters=asked) == {
+        "model": "m",
+        "messages": [USER],
+        "stream": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -178,31 +187,71 @@ def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: s
     [
         (
             "temperature",
-            {"think": True, "format": "json", "options": {"seed": 7, "num_predict": 50}},
+            {
+                "think": True,
+                "format": "json",
+                "options": {"seed": 7, "num_predict": 50},
+            },
         ),
         (
             "think",
-            {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+            {
+                "format": "json",
+                "options": {
+                    "temperature": 0.5,
+                    "seed": 7,
+                    "num_predict": 50,
+                },
+            },
         ),
         (
             "thinking",
-            {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+            {
+                "format": "json",
+                "options": {
+                    "temperature": 0.5,
+                    "seed": 7,
+                    "num_predict": 50,
+                },
+            },
         ),
         (
             "reasoning_effort",
-            {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+            {
+                "format": "json",
+                "options": {
+                    "temperature": 0.5,
+                    "seed": 7,
+                    "num_predict": 50,
+                },
+            },
         ),
         (
             "response_format",
-            {"think": True, "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+            {
+                "think": True,
+                "options": {
+                    "temperature": 0.5,
+                    "seed": 7,
+                    "num_predict": 50,
+                },
+            },
         ),
         (
             "max_tokens",
-            {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}},
+            {
+                "think": True,
+                "format": "json",
+                "options": {"temperature": 0.5, "seed": 7},
+            },
         ),
         (
             "num_predict",
-            {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}},
+            {
+                "think": True,
+                "format": "json",
+                "options": {"temperature": 0.5, "seed": 7},
+            },
         ),
         (
             "options",
@@ -215,7 +264,12 @@ def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: s
     ],
 )
 def test_what_was_rejected_is_left_out(dropped: str, left: dict[str, Any]) -> None:
-    asked = {"temperature": 0.5, "options": {"seed": 7}, "format": "json", "think": True}
+    asked = {
+        "temperature": 0.5,
+        "options": {"seed": 7},
+        "format": "json",
+        "think": True,
+    }
     body = body_of(parameters=asked, max_tokens=50, dropped=frozenset({dropped}))
     assert body == {"model": "m", "messages": [USER], "stream": False, **left}
 
@@ -246,7 +300,11 @@ OWN = [
         "tool_calls": [
             {
                 "id": "call_9",
-                "function": {"index": 0, "name": "look", "arguments": {"bird": "heron"}},
+                "function": {
+                    "index": 0,
+                    "name": "look",
+                    "arguments": {"bird": "heron"},
+                },
             }
         ],
     },
@@ -336,7 +394,15 @@ def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
 
 
 def test_after_a_switch_thinking_that_may_be_anothers_is_left_out() -> None:
-    history = [USER, {"role": "assistant", "content": "A heron.", "thinking": "A bird?"}, USER]
+    history = [
+        USER,
+        {
+            "role": "assistant",
+            "content": "A heron.",
+            "thinking": "A bird?",
+        },
+        USER,
+    ]
     assert sent(*history) == history
     assert sent(*history, portable=True) == [
         USER,
@@ -357,7 +423,11 @@ def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> 
 
 TOOL = {
     "type": "function",
-    "function": {"name": "look", "description": "Look.", "parameters": SCHEMA},
+    "function": {
+        "name": "look",
+        "description": "Look.",
+        "parameters": SCHEMA,
+    },
 }
 
 
@@ -374,7 +444,15 @@ TOOL = {
             "strict": False,
         },
         {"name": "look", "description": "Look.", "input_schema": SCHEMA},
-        {"functionDeclarations": [{"name": "look", "description": "Look.", "parameters": SCHEMA}]},
+        {
+            "functionDeclarations": [
+                {
+                    "name": "look",
+                    "description": "Look.",
+                    "parameters": SCHEMA,
+                }
+            ]
+        },
     ],
 )
 def test_tools_of_any_form_are_written(tool: dict[str, Any]) -> None:

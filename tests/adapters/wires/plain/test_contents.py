@@ -17,7 +17,14 @@ SHOWN = MediaPart("image", PIXEL, "image/png")
     [
         ("Where?", TextPart("Where?")),
         ({"text": "Where?"}, TextPart("Where?")),
-        ({"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"}, ReasoningPart("Hm.")),
+        (
+            {
+                "text": "Hm.",
+                "thought": True,
+                "thoughtSignature": "c2ln",
+            },
+            ReasoningPart("Hm."),
+        ),
         ({"inlineData": {"mimeType": "image/png", "data": PIXEL}}, SHOWN),
         ({"inline_data": {"mime_type": "image/png", "data": PIXEL}}, SHOWN),
         (
@@ -63,7 +70,15 @@ def test_calls_and_results_with_what_they_show() -> None:
         [
             {
                 "role": "model",
-                "parts": [{"functionCall": {"id": "1", "name": "look", "args": {"bird": "heron"}}}],
+                "parts": [
+                    {
+                        "functionCall": {
+                            "id": "1",
+                            "name": "look",
+                            "args": {"bird": "heron"},
+                        }
+                    }
+                ],
             },
             {
                 "role": "user",

@@ -22,6 +22,14 @@ def test_a_tool_of_free_text_takes_it_as_its_input(tool: dict[str, Any]) -> None
 
 def test_a_custom_tool_with_a_schema_keeps_it() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
-    (read,) = read_tools([{"type": "custom", "name": "g", "input_schema": schema}])
+    (read,) = read_tools(
+        [
+            {
+                "type": "custom",
+                "name": "g",
+                "input_schema": schema,
+            }
+        ]
+    )
     assert isinstance(read, ToolDefinition)
     assert read.parameters == schema

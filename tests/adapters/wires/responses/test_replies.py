@@ -27,7 +27,14 @@ CITED = {
     "start_index": 0,
     "end_index": 2,
 }
-LOGPROBS = [{"token": "In", "logprob": -0.1, "bytes": [73, 110], "top_logprobs": []}]
+LOGPROBS = [
+    {
+        "token": "In",
+        "logprob": -0.1,
+        "bytes": [73, 110],
+        "top_logprobs": [],
+    }
+]
 THOUGHT = {
     "id": "rs_1",
     "type": "reasoning",
@@ -65,7 +72,13 @@ CALLED = {
     "name": "f",
     "arguments": '{"a": 1}',
 }
-FREE = {"id": "ct_1", "type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "free"}
+FREE = {
+    "id": "ct_1",
+    "type": "custom_tool_call",
+    "call_id": "c2",
+    "name": "g",
+    "input": "free",
+}
 OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
 USAGE = {
     "input_tokens": 100,
@@ -139,16 +152,29 @@ def streamed(*events: dict[str, Any]) -> tuple[Reply, str, str]:
 
 
 def added(index: int, item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "response.output_item.added", "output_index": index, "item": item}
+    return {
+        "type": "response.output_item.added",
+        "output_index": index,
+        "item": item,
+    }
 
 
 def done(index: int, item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "response.output_item.done", "output_index": index, "item": item}
+    return {
+        "type": "response.output_item.done",
+        "output_index": index,
+        "item": item,
+    }
 
 
 def delta(text: str, index: int = 0, **members: Any) -> dict[str, Any]:
     where = {"item_id": "msg_1", "output_index": index, "content_index": 0}
-    return {"type": "response.output_text.delta", **where, "delta": text, **members}
+    return {
+        "type": "response.output_text.delta",
+        **where,
+        "delta": text,
+        **members,
+    }
 
 
 BEGIN = {
@@ -193,7 +219,13 @@ def test_the_last_of_several_messages_is_the_final_text() -> None:
     first = {
         **SAID,
         "id": "msg_0",
-        "content": [{"type": "output_text", "text": "I look. ", "annotations": []}],
+        "content": [
+            {
+                "type": "output_text",
+                "text": "I look. ",
+                "annotations": [],
+            }
+        ],
     }
     reply = read(response([first, SAID]))
     assert (reply.text, reply.final_text) == ("I look. In the reeds.", "In the reeds.")
@@ -213,7 +245,18 @@ def test_empty_responses_are_replies_without_text() -> None:
     for output in (
         [],
         [{**SAID, "content": []}],
-        [{**SAID, "content": [{"type": "output_text", "text": "", "annotations": []}]}],
+        [
+            {
+                **SAID,
+                "content": [
+                    {
+                        "type": "output_text",
+                        "text": "",
+                        "annotations": [],
+                    }
+                ],
+            }
+        ],
     ):
         reply = read(response(output, usage=USAGE))
         assert (reply.text, reply.parts, reply.stop_reason) == ("", (), "stop")
@@ -320,7 +363,12 @@ def test_pieces_are_kept_where_the_end_holds_no_items() -> None:
         added(2, {**CALLED, "arguments": ""}),
         arguments,
         {**arguments, "delta": ": 1}"},
-        {"type": "response.refusal.delta", "output_index": 3, "content_index": 0, "delta": "No."},
+        {
+            "type": "response.refusal.delta",
+            "output_index": 3,
+            "content_index": 0,
+            "delta": "No.",
+        },
         end,
     )
     assert (reply.text, said, reply.reasoning, thoughts, reply.refusal) == (
@@ -344,8 +392,16 @@ def test_summaries_are_parted_as_the_reply_has_them() -> None:
         place = {**where, "summary_index": index}
         part = {"type": "summary_text", "text": ""}
         events += [
-            {"type": "response.reasoning_summary_part.added", **place, "part": part},
-            {"type": "response.reasoning_summary_text.delta", **place, "delta": text},
+            {
+                "type": "response.reasoning_summary_part.added",
+                **place,
+                "part": part,
+            },
+            {
+                "type": "response.reasoning_summary_text.delta",
+                **place,
+                "delta": text,
+            },
         ]
     reply, _, thought = streamed(BEGIN, *events, done(0, THOUGHT), END)
     assert reply.reasoning == thought == "First.\n\nSecond."
@@ -511,13 +567,13 @@ def test_any_body_is_read(value: Any, cut: int) -> None:
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "items": lambda n: [event(done(k, {**SAID, "id": f"m{k}"})) for k in range(n)],
     "the same item": lambda n: [event(done(0, SAID))] * n,
-    "calls": lambda n: [event(done(k, {**CALLED, "id": f"f{k}", "call_id": f"c{k}"})) for k in range(n)],  # noqa: E501
+    "calls": lambda n: [event(done(k, {**CALLED, "id": f"f{k}", "call_id": f"c{k}",})) for k in range(n)],  # noqa: E501
     "deltas of many texts": lambda n: [event({**delta("x"), "content_index": k}) for k in range(n)],
     "short editions of a long text": lambda n: [
-        event(delta("x" * 100 * n)), *[event({**delta(""), "type": "response.output_text.done", "text": " y"})] * n  # noqa: E501
+        event(delta("x" * 100 * n)), *[event({**delta(""), "type": "response.output_text.done", "text": " y",})] * n  # noqa: E501
     ],
     "arguments": lambda n: [
-        event({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "x"})
+        event({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "x",})
     ] * n,
     "log probabilities": lambda n: [event(delta("x", logprobs=LOGPROBS))] * n,
     "no place": lambda n: [event({"type": "response.output_text.delta", "delta": "x"})] * n,

@@ -66,7 +66,13 @@ CALLED = {
     "name": "f",
     "arguments": "{}",
 }
-FREE = {"id": "ct_1", "type": "custom_tool_call", "call_id": "c2", "name": "g", "input": 'say "hi"'}
+FREE = {
+    "id": "ct_1",
+    "type": "custom_tool_call",
+    "call_id": "c2",
+    "name": "g",
+    "input": 'say "hi"',
+}
 OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
 
 
@@ -139,7 +145,12 @@ def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
         return
     assert body["input"][1:] == [
         {"type": "message", "role": "assistant", "content": "I look."},
-        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "f",
+            "arguments": "{}",
+        },
         {
             "type": "function_call",
             "call_id": "c2",
@@ -192,7 +203,11 @@ def test_text_that_was_changed_is_a_message_of_its_own() -> None:
 def test_items_of_the_callers_own_go_out_as_they_are() -> None:
     items = [
         {"type": "message", "role": "developer", "content": "Be brief."},
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "Where?"}],
+        },
         *OUTPUT,
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"},
@@ -211,7 +226,12 @@ def test_items_lose_signatures_where_they_may_be_anothers() -> None:
     )
     assert body["input"][1:3] == [
         {"type": "message", "role": "assistant", "content": "I look."},
-        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "f",
+            "arguments": "{}",
+        },
     ]
 
 
@@ -225,7 +245,11 @@ def test_messages_of_any_form_become_items() -> None:
                 {"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}},
                 {
                     "type": "image",
-                    "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
+                    "source": {
+                        "type": "base64",
+                        "media_type": "image/png",
+                        "data": "aGk=",
+                    },
                 },
             ],
         },
@@ -253,7 +277,11 @@ def test_messages_of_any_form_become_items() -> None:
             "role": "user",
             "content": [
                 {"type": "input_text", "text": "Look:"},
-                {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "low"},
+                {
+                    "type": "input_image",
+                    "image_url": "https://e.org/a.png",
+                    "detail": "low",
+                },
                 {
                     "type": "input_image",
                     "image_url": "data:image/png;base64,aGk=",
@@ -262,15 +290,29 @@ def test_messages_of_any_form_become_items() -> None:
             ],
         },
         {"type": "message", "role": "assistant", "content": "I do."},
-        {"type": "function_call", "call_id": call["call_id"], "name": "f", "arguments": '{"a": 1}'},
-        {"type": "function_call_output", "call_id": call["call_id"], "output": "one"},
+        {
+            "type": "function_call",
+            "call_id": call["call_id"],
+            "name": "f",
+            "arguments": '{"a": 1}',
+        },
+        {
+            "type": "function_call_output",
+            "call_id": call["call_id"],
+            "output": "one",
+        },
         {"type": "message", "role": "user", "content": "And?"},
     ]
 
 
 def test_files_and_what_has_no_place() -> None:
     parts = (
-        MediaPart("file", data="aGk=", media_type="application/pdf", name="a.pdf"),
+        MediaPart(
+            "file",
+            data="aGk=",
+            media_type="application/pdf",
+            name="a.pdf",
+        ),
         MediaPart("file", url="https://e.org/a.pdf"),
         MediaPart("audio", data="aGk=", media_type="audio/wav"),
     )
@@ -292,14 +334,22 @@ def test_a_tool_may_return_a_picture() -> None:
     )
     assert body["input"][-1]["output"] == [
         {"type": "input_text", "text": "Here:"},
-        {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "auto"},
+        {
+            "type": "input_image",
+            "image_url": "https://e.org/a.png",
+            "detail": "auto",
+        },
     ]
 
 
 # tools
 
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 
 
 @pytest.mark.parametrize(
@@ -308,7 +358,11 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
         (
             {
                 "type": "function",
-                "function": {"name": "f", "description": "d", "parameters": SCHEMA},
+                "function": {
+                    "name": "f",
+                    "description": "d",
+                    "parameters": SCHEMA,
+                },
             },
             {
                 "type": "function",
@@ -319,7 +373,14 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
             },
         ),
         (
-            {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}},
+            {
+                "type": "function",
+                "function": {
+                    "name": "f",
+                    "parameters": SCHEMA,
+                    "strict": True,
+                },
+            },
             {
                 "type": "function",
                 "name": "f",
@@ -352,7 +413,11 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
             {
                 "type": "custom",
                 "name": "g",
-                "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+                "format": {
+                    "type": "grammar",
+                    "syntax": "regex",
+                    "definition": "a+",
+                },
             },
         ),
         ({"type": "web_search"}, {"type": "web_search"}),
@@ -364,7 +429,12 @@ def test_tools_keep_their_meaning(tool: dict[str, Any], expected: dict[str, Any]
 
 
 def test_a_tool_in_the_words_of_responses_goes_out_as_it_is() -> None:
-    tool = {"type": "function", "name": "f", "parameters": SCHEMA, "strict": None}
+    tool = {
+        "type": "function",
+        "name": "f",
+        "parameters": SCHEMA,
+        "strict": None,
+    }
     assert sent(tools=[tool])["tools"] == [tool]
 
 
@@ -431,7 +501,13 @@ def test_parameters_are_translated_and_own_ones_pass(
 
 
 def test_what_is_lost_is_named() -> None:
-    lost = OpenAIResponses.lost_parameters({"stop": ["x"], "seed": 0, "temperature": 1})
+    lost = OpenAIResponses.lost_parameters(
+        {
+            "stop": ["x"],
+            "seed": 0,
+            "temperature": 1,
+        }
+    )
     assert lost.keys() == {"stop", "seed"}
     assert OpenAIResponses.lost_parameters({"stop": None}) == {}
 
@@ -457,7 +533,11 @@ def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> N
     ],
 )
 def test_what_a_server_rejected_is_left_out(dropped: str, name: str) -> None:
-    given = {"temperature": 0.5, "reasoning_effort": "low", "service_tier": "flex"}
+    given = {
+        "temperature": 0.5,
+        "reasoning_effort": "low",
+        "service_tier": "flex",
+    }
     assert name in sent(parameters=given)
     assert name not in sent(parameters=given, dropped=frozenset({dropped}))
 
@@ -501,8 +581,19 @@ def test_the_options_of_streams_go_out_with_streams_alone() -> None:
 
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation"])
 def test_what_goes_on_from_a_stored_response_is_stored_and_says_what_is_new(name: str) -> None:
-    result = {"type": "function_call_output", "call_id": "c1", "output": "one"}
-    for message in (result, {"role": "tool", "tool_call_id": "c1", "content": "one"}):
+    result = {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": "one",
+    }
+    for message in (
+        result,
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": "one",
+        },
+    ):
         body = sent(message, parameters={name: "resp_1"})
         assert (body[name], body["input"]) == ("resp_1", [result])
         assert "store" not in body
@@ -517,7 +608,11 @@ def test_the_callers_word_on_storing_counts() -> None:
 
 def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
     body = sent(USER, Message.saying("assistant", "And so \n"), prefill=True)
-    assert body["input"][-1] == {"type": "message", "role": "assistant", "content": "And so"}
+    assert body["input"][-1] == {
+        "type": "message",
+        "role": "assistant",
+        "content": "And so",
+    }
     assert not BACKEND.prefills
 
 

@@ -11,7 +11,13 @@ SAID = {
     "type": "message",
     "role": "assistant",
     "status": "completed",
-    "content": [{"type": "output_text", "text": "In the reeds, mostly.", "annotations": []}],
+    "content": [
+        {
+            "type": "output_text",
+            "text": "In the reeds, mostly.",
+            "annotations": [],
+        }
+    ],
 }
 CALL = {
     "id": "fc_1",
@@ -165,7 +171,10 @@ ERRORS = {
 
 
 def failed(
-    status: Any, code: str | None = None, message: str = "", parameter: str | None = None
+    status: Any,
+    code: str | None = None,
+    message: str = "",
+    parameter: str | None = None,
 ) -> list[Any]:
     if isinstance(status, str):
         error = {"code": status, "message": "It did not work."}
@@ -180,7 +189,12 @@ def failed(
             read({"type": "response.failed", "response": response_failed}),
         )
         return [(each, {"code": status}) for each in came]
-    error = {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": parameter,
+        "code": code,
+    }
     named = (
         {"parameter": parameter.partition(".")[0]} if "upported" in message and parameter else {}
     )

@@ -44,7 +44,14 @@ def test_what_is_off_by_its_limit_is_what_a_walk_never_takes(limits: dict[str, i
 TIGHT: dict[str, Policy] = {
     "default": Policy(),
     "interactive": Policy.interactive(),
-    "none of some": Policy(limits=Limits(retries=0, nudges=0, continuations=0, fallbacks=0)),
+    "none of some": Policy(
+        limits=Limits(
+            retries=0,
+            nudges=0,
+            continuations=0,
+            fallbacks=0,
+        )
+    ),
     "settled": Policy(
         nudge_window=0,
         handful=0,
@@ -82,7 +89,16 @@ def test_a_rung_tells_its_waits_in_short(waits: Waits, detail: str) -> None:
 
 
 def test_a_rung_tells_its_waits_in_words() -> None:
-    says = settings_of(Policy(limits=Limits(retries=7, nudges=0, reasks=1, fallbacks=2))).says
+    says = settings_of(
+        Policy(
+            limits=Limits(
+                retries=7,
+                nudges=0,
+                reasks=1,
+                fallbacks=2,
+            )
+        )
+    ).says
     assert says["retry"].startswith(
         "at most 7 times, after 2, 4, 8, 16, 32, ... s and up to 50 % more, doubling up to"
     )
@@ -95,7 +111,12 @@ def test_a_rung_tells_its_waits_in_words() -> None:
 
 def test_the_budget_is_the_caption() -> None:
     assert settings_of(Policy()).caption == "in all at most 24 attempts · 900 s"
-    budget = Budget(attempts=1, seconds=None, output_tokens=1_000_000, money=0.125)
+    budget = Budget(
+        attempts=1,
+        seconds=None,
+        output_tokens=1_000_000,
+        money=0.125,
+    )
     assert (
         settings_of(Policy(budget=budget)).caption
         == "in all at most 1 attempt · 1,000,000 output tokens · 0.125 in money"
@@ -124,7 +145,10 @@ def test_the_budget_is_the_caption() -> None:
     ],
 )
 def test_each_row_that_is_off_has_a_reason(
-    policy: Policy | TurnPolicy, event: str, guard: str, why: str
+    policy: Policy | TurnPolicy,
+    event: str,
+    guard: str,
+    why: str,
 ) -> None:
     found = {
         text for row, text in off_rows(policy).items() if (row.event, row.guard) == (event, guard)

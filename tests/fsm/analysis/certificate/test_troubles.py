@@ -149,7 +149,11 @@ def test_a_trouble_that_passes_comes_first() -> None:
 
 def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its_body() -> None:
     poor = rungwise.Policy(budget=rungwise.Budget(money=0.011), limits=rungwise.Limits(retries=2))
-    priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
+    priced = {
+        "prices": rungwise.Prices(1, 10),
+        "max_tokens": 1000,
+        "input_tokens": 100,
+    }
     assert (
         played(poor, "a refused connection", **priced)
         == "retry x2 (2, 4 s) → failed; 3 attempts, 6 to 9 s"
@@ -187,7 +191,11 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
     poor = rungwise.Policy(
         budget=rungwise.Budget(money=0.021), limits=rungwise.Limits(**OTHERS_OFF)
     )
-    priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
+    priced = {
+        "prices": rungwise.Prices(1, 10),
+        "max_tokens": 1000,
+        "input_tokens": 100,
+    }
     assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
     assert trouble_changes(poor, poor)[0].new is not None

@@ -101,7 +101,14 @@ def test_the_worst_cases_of_the_default_policy() -> None:
     ],
 )
 def test_calls_and_tool_runs_are_attained(changes: dict[str, Any], calls: int, runs: int) -> None:
-    policy = TurnPolicy(**{"call": ONE_ATTEMPT, "calls_per_reply": 2, "tool_seconds": 3, **changes})
+    policy = TurnPolicy(
+        **{
+            "call": ONE_ATTEMPT,
+            "calls_per_reply": 2,
+            "tool_seconds": 3,
+            **changes,
+        }
+    )
     found = worst(verify(policy))
     assert (found["calls"].value, found["tool runs"].value, found["tool seconds"].value) == (
         calls,
@@ -161,7 +168,10 @@ def written(reply: Reply | Failure, cap: int, number: int) -> Reply | Failure:
 
 
 def play(
-    policy: TurnPolicy, script: tuple[Any, ...], works: tuple[bool, ...], link: PlainLink
+    policy: TurnPolicy,
+    script: tuple[Any, ...],
+    works: tuple[bool, ...],
+    link: PlainLink,
 ) -> tuple[TurnResult, int]:
     """Play the ends of calls, and whether each round of tools works, to a turn; the last of them go
     on for ever.
@@ -214,7 +224,13 @@ def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(
         budget=Budget(attempts=2),
     )
     policy = TurnPolicy(
-        **{"call": call, "auto_continues": 3, "calls_per_reply": 2, "window": 100, **changes}
+        **{
+            "call": call,
+            "auto_continues": 3,
+            "calls_per_reply": 2,
+            "window": 100,
+            **changes,
+        }
     )
     link = PlainLink(prices=Prices(1_000_000, 1_000_000))
     found = worst(verify(policy, [link], max_tokens=50, input_tokens=100))
@@ -246,9 +262,15 @@ def test_the_money_of_a_turn_by_hand() -> None:
     policy = TurnPolicy(
         call=ONE_ATTEMPT, auto_continues=1, summary=False, calls_per_reply=2, window=400
     )
-    money = worst(verify(policy, PRICED, max_tokens=80, input_tokens=1000, assistant_turns=0))[
-        "money"
-    ]
+    money = worst(
+        verify(
+            policy,
+            PRICED,
+            max_tokens=80,
+            input_tokens=1000,
+            assistant_turns=0,
+        )
+    )["money"]
     hint = message_tokens(Hints().continuation)
     written = most_counted(80)
     # The second prompt: what the first call wrote and its message, the results, and a hint where it

@@ -146,7 +146,12 @@ def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
 
 def test_the_assistant_turns_of_the_request_are_stated() -> None:
     chain = [PlainLink(prices=Prices(1.0, 2.0))]
-    known = verify(chain=chain, max_tokens=1000, input_tokens=500, assistant_turns=4)
+    known = verify(
+        chain=chain,
+        max_tokens=1000,
+        input_tokens=500,
+        assistant_turns=4,
+    )
     assert known.to_json()["assistant_turns"] == 4
     assert "| request | max_tokens 1000, input_tokens 500, assistant_turns 4 |\n" in known.to_text()
     unknown = verify(chain=chain, max_tokens=1000, input_tokens=500)
@@ -264,7 +269,10 @@ KEPT = [
 
 @pytest.mark.parametrize(("budget", "reserve", "backends", "kept"), KEPT)
 def test_it_says_what_the_last_backend_has_at_least(
-    budget: Budget, reserve: Reserve, backends: int, kept: dict[str, float] | None
+    budget: Budget,
+    reserve: Reserve,
+    backends: int,
+    kept: dict[str, float] | None,
 ) -> None:
     certificate = verify(Policy(budget=budget, reserve=reserve), backends)
     assert certificate.kept == certificate.to_json()["kept"] == kept

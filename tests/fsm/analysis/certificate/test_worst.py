@@ -175,7 +175,11 @@ def heaviest(
 
 
 def cost(
-    policy: Policy, given: Mapping[str, int], prices: Sequence[Prices], max_tokens: int, prompt: int
+    policy: Policy,
+    given: Mapping[str, int],
+    prices: Sequence[Prices],
+    max_tokens: int,
+    prompt: int,
 ) -> Weight:
     """Say once more what an attempt costs at most, in the words of the certificate."""
 
@@ -220,7 +224,10 @@ def wait(policy: Policy) -> Weight:
 
 
 def check_against_brute_force(
-    policy: Policy, given: dict[str, int], max_tokens: int, prices: Sequence[Prices] = PRICES
+    policy: Policy,
+    given: dict[str, int],
+    max_tokens: int,
+    prices: Sequence[Prices] = PRICES,
 ) -> None:
     prices = prices[: given["fallbacks"] + 1]
     prompt = 1000
@@ -322,7 +329,12 @@ def test_a_backend_that_cannot_be_paid_for_leaves_its_attempt_to_the_others(
     prices: list[Prices], attempts: int
 ) -> None:
     given = limits(retries=1, fallbacks=len(prices) - 1)
-    waits = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
+    waits = Waits(
+        retry_base=0.0,
+        reask_base=10.0,
+        jitter=0.0,
+        longest_asked=0.0,
+    )
     policy = Policy(
         limits=Limits(**given), budget=UNTIMED(attempts=attempts, money=1.0), waits=waits
     )
@@ -335,7 +347,12 @@ def test_a_backend_that_cannot_be_paid_for_leaves_its_attempt_to_the_others(
 @pytest.mark.parametrize("fallbacks", [1, 2])
 @pytest.mark.parametrize("attempts", [1, 2, 3, 4])
 def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -> None:
-    waits = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
+    waits = Waits(
+        retry_base=0.0,
+        reask_base=10.0,
+        jitter=0.0,
+        longest_asked=0.0,
+    )
     for more in ({"retries": 1}, {"retries": 2, "reasks": 1}):
         policy = Policy(budget=UNTIMED(attempts=attempts), waits=waits)
         check_against_brute_force(policy, limits(**more, fallbacks=fallbacks), 4096)
@@ -405,7 +422,10 @@ small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4
 )
 @settings(max_examples=examples(25))
 def test_any_small_limits_against_every_path(
-    given_limits: dict[str, int], attempts: int, max_tokens: int, data: st.DataObject
+    given_limits: dict[str, int],
+    attempts: int,
+    max_tokens: int,
+    data: st.DataObject,
 ) -> None:
     waits = Waits(
         retry_base=data.draw(st.sampled_from([0.0, 2.0, 50.0])),
@@ -543,7 +563,10 @@ def test_without_a_cap_the_output_is_unbounded() -> None:
     ],
 )
 def test_money_needs_to_know(
-    prices: list[Prices | None], max_tokens: int | None, prompt: int | None, why: str
+    prices: list[Prices | None],
+    max_tokens: int | None,
+    prompt: int | None,
+    why: str,
 ) -> None:
     money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[4]
     assert (money.value, money.note) == (None, why + NO_MORE_INPUT)

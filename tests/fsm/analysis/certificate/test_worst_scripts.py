@@ -61,7 +61,11 @@ SCRIPTED: dict[str, Callable[[Send, Usage], Reply | Failure]] = {
 
 
 def scripted(
-    policy: Policy, links: Sequence[PlainLink], script: str, max_tokens: int, prompt: int
+    policy: Policy,
+    links: Sequence[PlainLink],
+    script: str,
+    max_tokens: int,
+    prompt: int,
 ) -> Call:
     """Play a script to a call, each reply at its dearest, and the last of them again as long as the
     call goes on.
@@ -93,7 +97,11 @@ def scripted(
 
 
 def check_script(
-    policy: Policy, prices: Sequence[Prices], script: str, max_tokens: int, prompt: int
+    policy: Policy,
+    prices: Sequence[Prices],
+    script: str,
+    max_tokens: int,
+    prompt: int,
 ) -> Call:
     """Play a script, and hold what was spent against the worst cases."""
     links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(prices)]
@@ -168,8 +176,20 @@ def test_no_random_script_passes_a_worst_case(
     output_tokens: int | None,
     share: float,
 ) -> None:
-    budget = Budget(attempts=attempts, seconds=seconds, money=money, output_tokens=output_tokens)
-    small = Limits(retries=1, reasks=1, continuations=2, enlargements=2, prefills=1, compactions=1)
+    budget = Budget(
+        attempts=attempts,
+        seconds=seconds,
+        money=money,
+        output_tokens=output_tokens,
+    )
+    small = Limits(
+        retries=1,
+        reasks=1,
+        continuations=2,
+        enlargements=2,
+        prefills=1,
+        compactions=1,
+    )
     policy = Policy(budget=budget, reserve=Reserve(share=share), limits=small)
     check_script(policy, prices, "".join(script), 500, 100)
 

@@ -53,7 +53,16 @@ def test_a_tail_beyond_all_numbers_is_none() -> None:
 
 
 def test_a_small_table_by_hand() -> None:
-    found = dependence_of([{("a", "x"): 10, ("a", "y"): 20, ("b", "x"): 30, ("b", "y"): 40}])
+    found = dependence_of(
+        [
+            {
+                ("a", "x"): 10,
+                ("a", "y"): 20,
+                ("b", "x"): 30,
+                ("b", "y"): 40,
+            }
+        ]
+    )
     # 100 (10 * 40 - 20 * 30)^2 / (30 * 70 * 40 * 60) = 0.79365
     assert found == Dependence(pairs=100, p=0.37, v=0.089)
 
@@ -100,7 +109,12 @@ def test_one_in_a_hundred_independent_tables_is_taken_for_dependent() -> None:
         )
 
 
-def counted(rates: tuple[Rates, ...], seed: int, calls: int, policy: Policy) -> RatesCount:
+def counted(
+    rates: tuple[Rates, ...],
+    seed: int,
+    calls: int,
+    policy: Policy,
+) -> RatesCount:
     """Count calls of which each meets one of these rates all along."""
     chance = random.Random(seed)
     count = RatesCount()

@@ -127,7 +127,12 @@ class Matrix:
             leaves |= most < LARGEST_LIMIT and counts[name] >= most
         return leaves
 
-    def wait(self, rate: EventRate, rung: str, run: Run) -> float:
+    def wait(
+        self,
+        rate: EventRate,
+        rung: str,
+        run: Run,
+    ) -> float:
         waits = self.policy.waits
         asks = rate.event in ("failed_transiently", "interrupted", "malformed")
         if rate.asked_wait is not None and asks and rung not in ("fallback", "resend"):

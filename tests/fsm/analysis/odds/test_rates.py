@@ -46,7 +46,12 @@ def test_a_person_can_write_them() -> None:
     assert mean(answered.output_tokens) == 150
     found = odds(Policy(), rates)
     assert {name for name, share in found.outcomes.items() if share} == {"done"}
-    assert found.attempts.quantiles == {"p50": 1, "p90": 1, "p99": 1, "p99.9": 1}
+    assert found.attempts.quantiles == {
+        "p50": 1,
+        "p90": 1,
+        "p99": 1,
+        "p99.9": 1,
+    }
     assert found.seconds.mean == 2
     assert found.seconds.quantiles["p50"] == pytest.approx(2, abs=found.seconds.error)
     assert (found.tokens, found.money, found.waited, found.left_out) == (150, None, 0.0, 0.0)
@@ -224,7 +229,12 @@ def came(rate: EventRate) -> object:
     return rate.event, rate.reason, rate.facts, rate.asked_wait
 
 
-def assert_mean(counted: Histogram, exact: Histogram, seen: int, rounding: float = 0.0) -> None:
+def assert_mean(
+    counted: Histogram,
+    exact: Histogram,
+    seen: int,
+    rounding: float = 0.0,
+) -> None:
     """Assert that a mean is that of the script, within the spread of so many values and what
     rounding may do.
     """

@@ -83,7 +83,12 @@ class Program:
                 now = rewards.setdefault(line.split('"')[1], [])
         return cls(moves, labels, first_end, rewards)
 
-    def reward(self, name: str, c: int, n: int) -> float:
+    def reward(
+        self,
+        name: str,
+        c: int,
+        n: int,
+    ) -> float:
         """Add up the rewards of a state."""
         found = 0.0
         for one, low, high, value, first, last, of_all in self.rewards[name]:
@@ -215,7 +220,12 @@ def test_storm_says_what_the_odds_say(tmp_path: Path) -> None:
         ends = {name: f'P=? [F "{name}"]' for name in (*policy.table.outcomes, "left_out")}
         wanted[str(path)] = ends | {name: f'R{{"{name}"}}=? [F "ended"]' for name in REWARDS}
     asked = orjson.dumps({path: list(each.values()) for path, each in wanted.items()})
-    done = subprocess.run([str(python), "-c", STORM], input=asked, capture_output=True, check=True)
+    done = subprocess.run(
+        [str(python), "-c", STORM],
+        input=asked,
+        capture_output=True,
+        check=True,
+    )
     found = orjson.loads(done.stdout.rpartition(b"found ")[2])
     for seed, (path, each) in zip(SEEDS, wanted.items(), strict=True):
         policy, rates = case_of(seed)

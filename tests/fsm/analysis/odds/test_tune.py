@@ -32,7 +32,12 @@ def backend(
     )
 
 
-BUSY = {"event": "failed_transiently", "reason": "server_error", "seconds": 0.5, "output_tokens": 0}
+BUSY = {
+    "event": "failed_transiently",
+    "reason": "server_error",
+    "seconds": 0.5,
+    "output_tokens": 0,
+}
 EMPTY = {"event": "came_empty"}
 REFUSED = {"event": "refused"}
 CHEAP = backend("cheap", 1, (0.1, BUSY), (0.05, EMPTY), (0.02, REFUSED))
@@ -180,7 +185,14 @@ def test_what_differs_from_the_defaults_is_in_the_toml() -> None:
 def test_the_same_input_gives_the_same_result_however_it_is_computed(tuned: Tuned) -> None:
     counts: list[int] = []
     with ThreadPoolExecutor(3) as pool:
-        again = tune(Policy(), RATES, GOAL, candidates=30, each=pool.map, progress=counts.append)
+        again = tune(
+            Policy(),
+            RATES,
+            GOAL,
+            candidates=30,
+            each=pool.map,
+            progress=counts.append,
+        )
     assert again == tuned
     assert counts == [*range(1, 31)]
 
@@ -190,7 +202,17 @@ def test_the_order_of_the_chain_matters() -> None:
     assert found.best is not None
     assert found.best.chain == "cheap > dear", "as most calls cost a tenth then"
     worse = backend(
-        "cheap", 1, (0.97, {**BUSY, "output_tokens": 1000, "seconds": 9}), (0.02, REFUSED)
+        "cheap",
+        1,
+        (
+            0.97,
+            {
+                **BUSY,
+                "output_tokens": 1000,
+                "seconds": 9,
+            },
+        ),
+        (0.02, REFUSED),
     )
     found = tune(Policy(), Rates((worse, DEAR)), Targets(p99=5, done=0.99), candidates=30)
     assert found.best is not None

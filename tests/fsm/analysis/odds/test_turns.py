@@ -83,7 +83,13 @@ def test_budgets_are_exceeded_as_often_as_in_the_sample() -> None:
         )
 
 
-ANSWER = EventRate(event="answered", share=1.0, seconds=2.0, input_tokens=10, output_tokens=90)
+ANSWER = EventRate(
+    event="answered",
+    share=1.0,
+    seconds=2.0,
+    input_tokens=10,
+    output_tokens=90,
+)
 
 
 def backends(**shares: float) -> tuple[BackendRates, ...]:
@@ -111,7 +117,12 @@ def test_a_turn_without_tools_is_a_call() -> None:
 
 
 def test_rounds_of_tools_are_geometric() -> None:
-    rounds = TurnRate(event="tools_ran", facts=("tool_worked",), share=1.0, seconds=1.0)
+    rounds = TurnRate(
+        event="tools_ran",
+        facts=("tool_worked",),
+        share=1.0,
+        seconds=1.0,
+    )
     rates = Rates(backends(answered=0.25, called_tools=0.75), (rounds,))
     found = odds(TurnPolicy(auto_continues=3, summary=False), rates)
     assert ends(found) == pytest.approx({"finished": 1 - 0.75**4, "limit_reached": 0.75**4})
@@ -173,7 +184,12 @@ def test_journals_of_turns_give_back_the_rates_of_their_script(seed: int) -> Non
 
 def test_a_cut_answer_is_gone_on_from_unless_that_is_hopeless() -> None:
     def outcomes(*facts: str) -> dict[str, float]:
-        cut = evolve(ANSWER, event="truncated", share=0.5, facts=("added_text", *facts))
+        cut = evolve(
+            ANSWER,
+            event="truncated",
+            share=0.5,
+            facts=("added_text", *facts),
+        )
         rates = Rates((BackendRates(name="a", fresh=[evolve(ANSWER, share=0.5), cut]),))
         call = Policy(limits=Limits(continuations=0))
         return ends(odds(TurnPolicy(call=call, auto_continues=2), rates))

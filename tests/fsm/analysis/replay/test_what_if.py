@@ -156,7 +156,13 @@ def test_a_clock_that_gave_up_and_is_longer_now_leaves_it_open() -> None:
 def test_a_fact_that_nobody_recorded_counts_only_where_it_would_decide() -> None:
     odd = Fact("is_odd", of=lambda seen: True, says="the reply is odd")
     table = CALL.with_rung(
-        Rung("ponder", limit=1, holds=odd, hint="Think again."), came_empty="may_nudge"
+        Rung(
+            "ponder",
+            limit=1,
+            holds=odd,
+            hint="Think again.",
+        ),
+        came_empty="may_nudge",
     )
     journal = recorded(EMPTY, ANSWER)
     found = what_if(journal, Policy(table=table), old_table=CALL)
@@ -166,7 +172,13 @@ def test_a_fact_that_nobody_recorded_counts_only_where_it_would_decide() -> None
 
 
 def pondering(fact: Fact, **declared: Any) -> Policy:
-    rung = Rung("ponder", limit=1, holds=fact, hint="Think again.", **declared)
+    rung = Rung(
+        "ponder",
+        limit=1,
+        holds=fact,
+        hint="Think again.",
+        **declared,
+    )
     return Policy(table=CALL.with_rung(rung, came_empty="may_nudge"))
 
 

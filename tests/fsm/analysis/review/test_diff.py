@@ -299,7 +299,12 @@ def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
 
 @pytest.mark.full
 def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
-    new = rungwise.TurnPolicy(compactions=0, auto_continues=5, tool_seconds=10, summary=False)
+    new = rungwise.TurnPolicy(
+        compactions=0,
+        auto_continues=5,
+        tool_seconds=10,
+        summary=False,
+    )
     found = diff_policies(TURN_POLICY, new, 2)
     assert fields(found) == {
         "auto_continues": (25, 5),

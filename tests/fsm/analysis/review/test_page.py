@@ -156,7 +156,12 @@ def test_what_comes_from_outside_is_escaped() -> None:
 
 def test_a_page_explains_its_figures_and_escapes_its_names() -> None:
     names = ("<b>old</b>.toml", "x" * 300 + "/new.toml")
-    setting = Assumptions(names, max_tokens=1000, input_tokens=2000, prices=PRICES)
+    setting = Assumptions(
+        names,
+        max_tokens=1000,
+        input_tokens=2000,
+        prices=PRICES,
+    )
     shown = visible(evolve(of_nothing(), setting=setting).to_html())
     assert "OLD is <b>old</b>.toml, NEW is ...xxx" in shown
     assert "x" * 130 not in shown

@@ -114,7 +114,12 @@ FAULTS = [
     (
         redeclaring(
             CALL,
-            Effect("spend_fallback", spends="fallbacks", refills="retries", refills_on="has_tetx"),
+            Effect(
+                "spend_fallback",
+                spends="fallbacks",
+                refills="retries",
+                refills_on="has_tetx",
+            ),
         ),
         "the effect 'spend_fallback' looks at the fact 'has_tetx'",
         "did you mean 'has_text'?",

@@ -677,7 +677,12 @@ def _facts_like(fact: Fact) -> Iterator[tuple[str, Fact]]:
 # What kills them
 
 
-def comes_to_the_same(one: Table, other: Table, event: str, source: str) -> bool:
+def comes_to_the_same(
+    one: Table,
+    other: Table,
+    event: str,
+    source: str,
+) -> bool:
     """Tell whether two tables go the same way with whatever facts a reply can bring about."""
 
     def both(ask: Ask) -> list[Any]:
@@ -788,7 +793,13 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
     st.lists(st.booleans(), max_size=3),
 )
 def test_what_is_ruled_out_of_facts_never_comes_about(
-    script, policy, chain, turn, request, streams, opens
+    script,
+    policy,
+    chain,
+    turn,
+    request,
+    streams,
+    opens,
 ):
     call = testing.run(
         policy, script, chain=chain, turn=turn, request=request, is_streaming=streams, opens=opens

@@ -92,14 +92,27 @@ GUARDS = [
     (Guard("may_retry", holds="wait_fits"), "did not find"),
     (Guard("may_retry", counter="reasks"), "did not find"),
     (
-        Guard("may_retry", counter="retries", holds="has_text", lacks="has_text"),
+        Guard(
+            "may_retry",
+            counter="retries",
+            holds="has_text",
+            lacks="has_text",
+        ),
         "'may_retry' never holds",
     ),
     (
         Guard("may_retry", counter="retries", lacks=("switch_asked", "wait_fits", "should_leave")),
         "never holds",
     ),
-    (Guard("may_retry", counter="retries", holds="should_leave", lacks=("switch_asked",)), None),
+    (
+        Guard(
+            "may_retry",
+            counter="retries",
+            holds="should_leave",
+            lacks=("switch_asked",),
+        ),
+        None,
+    ),
 ]
 
 
@@ -125,7 +138,16 @@ def test_the_proof_and_the_walk_agree_about_every_counter_of_a_rung(rung: Rung) 
         if other is not None:
             tables.append(redeclaring(CALL, evolve(effect, refills=(*effect.refills, other))))
         for table in tables:
-            found = failing(walk(table, {**limits(), rung.counter: 1, other or rung.counter: 1}))
+            found = failing(
+                walk(
+                    table,
+                    {
+                        **limits(),
+                        rung.counter: 1,
+                        other or rung.counter: 1,
+                    },
+                )
+            )
             assert bool(refused(table)) == bool({FALLS, BOUNDED} & set(found)), (other, found)
 
 

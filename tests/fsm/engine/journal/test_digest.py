@@ -33,7 +33,12 @@ SECRET = "The heron nests in the reeds of the northern lake, by the old mill."
 
 
 def answered(text: str) -> rungwise.Result:
-    reply = Reply(text, stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(40, 7))
+    reply = Reply(
+        text,
+        stop_reason="stop",
+        stop_raw="stop",
+        usage=rungwise.Usage(40, 7),
+    )
     return recorded.recorded([OVERLOADED, reply], seconds=0.5).result
 
 

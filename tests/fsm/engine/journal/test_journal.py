@@ -25,7 +25,15 @@ def record(*replies, contents=False, **options):
 
 def test_every_step_says_what_decided_and_what_it_cost():
     call = record(
-        EMPTY, SECRET, Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL
+        EMPTY,
+        SECRET,
+        Failure(
+            "rate_limit",
+            status=429,
+            code="slow",
+            asked_wait=9.0,
+        ),
+        TOOL,
     )
     steps = call.result.journal.steps
     assert [step.event for step in steps] == [

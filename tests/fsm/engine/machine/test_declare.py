@@ -144,7 +144,12 @@ def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
     odd = Fact("is_odd")
     even = Fact("is_even")
     rung = Rung("entreat", holds=("wait_fits", odd), lacks="has_text")
-    entry = rung.when("may_entreat_now", holds=(even, "added_text"), lacks="overran", says="now")
+    entry = rung.when(
+        "may_entreat_now",
+        holds=(even, "added_text"),
+        lacks="overran",
+        says="now",
+    )
     assert entry == Entry(
         rung,
         Guard(
@@ -180,7 +185,16 @@ def test_counters_rank_above_what_they_refill() -> None:
 
 
 @pytest.mark.parametrize(
-    "refills", [{"a": "as"}, {"a": "bs", "b": "as"}, {"a": "bs", "b": "cs", "c": "as"}]
+    "refills",
+    [
+        {"a": "as"},
+        {"a": "bs", "b": "as"},
+        {
+            "a": "bs",
+            "b": "cs",
+            "c": "as",
+        },
+    ],
 )
 def test_counters_that_refill_each_other_or_themselves_have_no_rank(
     refills: dict[str, str],

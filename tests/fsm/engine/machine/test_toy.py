@@ -27,7 +27,13 @@ from rungwise.fsm.engine.machine.run import Run
 from rungwise.testing import assert_run_holds, events_of
 from support.tables import ONES, failing, redeclaring, tampered
 
-KNOCK = Rung("knock", limit=3, holds="is_home", lacks="is_annoyed", says="somebody may open yet")
+KNOCK = Rung(
+    "knock",
+    limit=3,
+    holds="is_home",
+    lacks="is_annoyed",
+    says="somebody may open yet",
+)
 TOY = build_table(
     name="door",
     start="knock",
@@ -112,7 +118,11 @@ def test_the_data_of_its_page_are_its_declarations() -> None:
         "holds": ["is_home"],
         "lacks": ["is_annoyed"],
     }
-    assert data["effects"]["spend_knock"] == {"spends": "knocks", "refills": [], "refills_on": None}
+    assert data["effects"]["spend_knock"] == {
+        "spends": "knocks",
+        "refills": [],
+        "refills_on": None,
+    }
     assert data["moves"] == [{"takes": "knocks", "refills": []}]
     page = play_page(TOY, Setup(limits=LIMITS), heading="Knock.")
     assert "Play the door" in page

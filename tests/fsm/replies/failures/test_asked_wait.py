@@ -67,7 +67,14 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
     (used_up(tokens="0"), None),
     ({"x-ratelimit-remaining-tokens": "0"}, None),
     ({"x-ratelimit-reset-tokens": "5s"}, None),
-    ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795168830000", **DATE}, 30),
+    (
+        {
+            "x-ratelimit-remaining": "0",
+            "x-ratelimit-reset": "1795168830000",
+            **DATE,
+        },
+        30,
+    ),
     (used_up(requests="1s", tokens="2m"), 120),
     (of_anthropic("tokens", "0", "10:01"), None),
     (
@@ -243,7 +250,15 @@ QUOTED = {
     ("quoted", "date", "expected"),
     [
         (QUOTED, DATE, 30),
-        ({**QUOTED, "X-RateLimit-Reset": 1795168830000, "X-RateLimit-Remaining": 0}, DATE, 30),
+        (
+            {
+                **QUOTED,
+                "X-RateLimit-Reset": 1795168830000,
+                "X-RateLimit-Remaining": 0,
+            },
+            DATE,
+            30,
+        ),
         (QUOTED, {}, None),
         ({**QUOTED, "X-RateLimit-Remaining": "3"}, DATE, None),
         ({"Retry-After": "7"}, {}, 7),
@@ -255,7 +270,11 @@ def test_reads_the_headers_that_an_aggregator_quotes(
     quoted: Any, date: dict[str, str], expected: float | None
 ) -> None:
     body = {
-        "error": {"code": 429, "message": "Rate limit exceeded", "metadata": {"headers": quoted}}
+        "error": {
+            "code": 429,
+            "message": "Rate limit exceeded",
+            "metadata": {"headers": quoted},
+        }
     }
     assert asked_wait(date, body) == pytest.approx(expected)
 
@@ -267,7 +286,11 @@ def test_reads_the_headers_that_an_aggregator_quotes(
     "place",
     [
         lambda text: (
-            {"retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text},
+            {
+                "retry-after": text,
+                "x-ratelimit-remaining": "0",
+                "x-ratelimit-reset": text,
+            },
             None,
         ),
         lambda text: ({"retry-after-ms": text, "date": text}, None),

@@ -90,7 +90,11 @@ def character_of(items: Any) -> str:
         return chr(detail)
     if kind is codes.RANGE:
         return chr(detail[0])
-    known = {codes.CATEGORY_SPACE: " ", codes.CATEGORY_DIGIT: "1", codes.CATEGORY_WORD: "a"}
+    known = {
+        codes.CATEGORY_SPACE: " ",
+        codes.CATEGORY_DIGIT: "1",
+        codes.CATEGORY_WORD: "a",
+    }
     return known.get(detail, "-") if kind is codes.CATEGORY else "a"
 
 

@@ -63,11 +63,37 @@ def test_json_within_the_message_is_read() -> None:
         (openai("m", "server_error"), "server_error", "m"),
         (anthropic("m", "overloaded_error"), "overloaded_error", "m"),
         (google(429, "RESOURCE_EXHAUSTED", "m"), "RESOURCE_EXHAUSTED", "m"),
-        ({"object": "error", "message": "m", "type": "invalid_model", "code": "1500"}, "1500", "m"),
-        ({"error": {"code": 502, "message": "m"}}, "502", "m"),
-        ({"detail": [{"loc": ["body", "x"], "msg": "m", "type": "missing"}]}, "missing", "m"),
         (
-            {"type": "error", "code": "rate_limit_exceeded", "message": "m", "param": None},
+            {
+                "object": "error",
+                "message": "m",
+                "type": "invalid_model",
+                "code": "1500",
+            },
+            "1500",
+            "m",
+        ),
+        ({"error": {"code": 502, "message": "m"}}, "502", "m"),
+        (
+            {
+                "detail": [
+                    {
+                        "loc": ["body", "x"],
+                        "msg": "m",
+                        "type": "missing",
+                    }
+                ]
+            },
+            "missing",
+            "m",
+        ),
+        (
+            {
+                "type": "error",
+                "code": "rate_limit_exceeded",
+                "message": "m",
+                "param": None,
+            },
             "rate_limit_exceeded",
             "m",
         ),
@@ -137,24 +163,59 @@ def test_nothing_private_is_in_the_repr() -> None:
         (
             "rate_limit",
             429,
-            {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"},
+            {
+                "object": "error",
+                "message": "x",
+                "type": "rate_limited",
+                "code": "1300",
+            },
         ),
         ("rate_limit", None, openai("Rate limit exceeded", None, "1300")),
         ("unknown", None, openai("x", "", "1261")),
         (
             "rate_limit",
             200,
-            {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"},
+            {
+                "object": "error",
+                "message": "x",
+                "type": "rate_limited",
+                "code": "1300",
+            },
         ),
-        ("rate_limit", 429, {"error": {"message": "x", "type": "rate_limited", "code": "1300"}}),
+        (
+            "rate_limit",
+            429,
+            {
+                "error": {
+                    "message": "x",
+                    "type": "rate_limited",
+                    "code": "1300",
+                }
+            },
+        ),
         (
             "format",
             400,
-            {"object": "error", "message": "x", "type": "invalid_request_error", "code": "1301"},
+            {
+                "object": "error",
+                "message": "x",
+                "type": "invalid_request_error",
+                "code": "1301",
+            },
         ),
         ("format", 400, openai("x", "invalid_request_error", "1113")),
         ("format", 400, {"code": 1301, "message": "x"}),
-        ("server_error", 500, {"error": {"message": "x", "type": "server_error", "code": "1261"}}),
+        (
+            "server_error",
+            500,
+            {
+                "error": {
+                    "message": "x",
+                    "type": "server_error",
+                    "code": "1261",
+                }
+            },
+        ),
         *[
             ("content_policy", status, minimax(code))
             for status in (200, 422, 500)
@@ -244,7 +305,10 @@ NAMED: list[tuple[Reason, str]] = [
 @pytest.mark.parametrize(("reason", "code"), NAMED)
 @pytest.mark.parametrize("status", [None, 400, 422])
 def test_a_quoted_prompt_steers_nothing_against_a_code(
-    reason: Reason, code: str, quoted: str, status: int | None
+    reason: Reason,
+    code: str,
+    quoted: str,
+    status: int | None,
 ) -> None:
     body = openai(f"The request failed. You wrote: '{quoted}'", "invalid_request_error", code)
     assert classify_response(status, {}, body).reason == reason
@@ -376,7 +440,14 @@ def test_never_raises_and_always_names_a_reason(
 
 @given(st.text(min_size=8).filter(lambda text: not text.isascii()))
 def test_no_message_is_in_the_repr(secret: str) -> None:
-    body = {"error": {"message": secret, "code": secret, "param": secret, "type": secret}}
+    body = {
+        "error": {
+            "message": secret,
+            "code": secret,
+            "param": secret,
+            "type": secret,
+        }
+    }
     assert secret not in repr(classify_response(400, {}, body))
 
 

@@ -71,7 +71,11 @@ def test_references_within_references_are_bounded_where_nothing_is_checked() -> 
         f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "$dynamicRef": f"#/$defs/d{n + 1}"}
         for n in range(40)
     }
-    schema = {"$ref": "#/$defs/d0", "$defs": {**ways, "d40": {}}, "unevaluatedProperties": False}
+    schema = {
+        "$ref": "#/$defs/d0",
+        "$defs": {**ways, "d40": {}},
+        "unevaluatedProperties": False,
+    }
     assert told(schema, {"x": 1}) == TOO_MUCH
 
 
@@ -262,7 +266,11 @@ KEYS = st.text("abc1", max_size=3)
 def test_names_and_patterns_fit_as_the_library_has_it(
     patterns: Any, additional: Any, value: Any
 ) -> None:
-    schema = {"properties": {"a": {}}, "patternProperties": patterns, **additional}
+    schema = {
+        "properties": {"a": {}},
+        "patternProperties": patterns,
+        **additional,
+    }
     assert (told(schema, value) is None) == Draft202012Validator(schema).is_valid(value)
 
 

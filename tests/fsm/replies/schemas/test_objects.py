@@ -105,7 +105,11 @@ def defined(schema: Any) -> Any:
     "form", ["itself", "a list", "an optional", "Optional", "annotated", "in a mapping"]
 )
 def test_a_class_has_the_schema_of_its_adapter_and_arrives_as_an_object(
-    hint: Any, adapted: Any, value: Any, expected: Any, form: str
+    hint: Any,
+    adapted: Any,
+    value: Any,
+    expected: Any,
+    form: str,
 ) -> None:
     of: dict[str, tuple[Any, Any, Any]] = {
         "itself": (lambda each: each, value, expected),
@@ -139,7 +143,11 @@ def test_further_keywords_are_objects_too() -> None:
 
     takes = Tool(tool).takes
     read = takes.read(
-        {"first": {"name": "x", "unknown": 1}, "more": {"name": "y"}, "**": {"name": "z"}}
+        {
+            "first": {"name": "x", "unknown": 1},
+            "more": {"name": "y"},
+            "**": {"name": "z"},
+        }
     )
     assert read == {"first": Plain("x"), "more": Plain("y"), "**": Plain("z")}
     assert takes.schema["additionalProperties"] == {"$ref": "#/$defs/Plain"}
@@ -162,7 +170,13 @@ def test_a_turn_hands_objects_to_the_tool() -> None:
         seen.append((notes, old, row))
         return "kept"
 
-    arguments = json.dumps({"notes": [{"name": "x"}], "old": {"name": "y"}, "row": ["z", 3]})
+    arguments = json.dumps(
+        {
+            "notes": [{"name": "x"}],
+            "old": {"name": "y"},
+            "row": ["z", 3],
+        }
+    )
     called = ScriptedReply(tool_calls=[{"name": "keep", "arguments": arguments}])
     with EmbeddedProvider(Script([called, ScriptedReply(text="done")])) as provider:
         client = Client(OpenAIChat("model", api_key="key", base_url=provider.base_url))

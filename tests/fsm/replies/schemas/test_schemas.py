@@ -87,7 +87,11 @@ def test_a_schema_is_read_from_hints() -> None:
         "default": 3,
         "description": "how many",
     }
-    assert properties["limit"] == {"type": "integer", "default": 7, "description": "the most"}
+    assert properties["limit"] == {
+        "type": "integer",
+        "default": 7,
+        "description": "the most",
+    }
     assert schema["required"] == ["place"]
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["Place"]["properties"]["since"] == {"type": "string", "format": "date"}
@@ -96,7 +100,12 @@ def test_a_schema_is_read_from_hints() -> None:
 
 def test_arguments_are_converted_to_what_the_hints_say() -> None:
     read = plan(
-        weather, {"place": {"name": "Rome", "since": "0753-04-21"}, "unit": "k", "days": "2"}
+        weather,
+        {
+            "place": {"name": "Rome", "since": "0753-04-21"},
+            "unit": "k",
+            "days": "2",
+        },
     )
     assert read == {
         "place": Place(name="Rome", since=date(753, 4, 21)),
@@ -109,7 +118,15 @@ def test_arguments_are_converted_to_what_the_hints_say() -> None:
 
 
 def test_what_does_not_fit_the_hints_is_named() -> None:
-    told = plan(weather, {"place": {"name": 3, "since": "x"}, "unit": "f", "days": 0, "dayz": 1})
+    told = plan(
+        weather,
+        {
+            "place": {"name": 3, "since": "x"},
+            "unit": "f",
+            "days": 0,
+            "dayz": 1,
+        },
+    )
     assert isinstance(told, str)
     for part in (
         "'place.name': ",
@@ -287,7 +304,11 @@ def test_leaves_arguments_unchanged_that_fit_a_given_schema() -> None:
 
 
 def test_a_schema_may_refer_to_itself_and_to_the_schema_of_schemas() -> None:
-    tree = {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False}
+    tree = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#"}},
+        "additionalProperties": False,
+    }
     assert plan(Tool(print, parameters=tree), {"next": {"next": {}}}) == {"next": {"next": {}}}
     assert "'next.next.x'" not in plan(Tool(print, parameters=tree), {"next": {"x": 1}})
     of_schemas = given_schema(schema={"$ref": "https://json-schema.org/draft/2020-12/schema"})
@@ -328,7 +349,11 @@ def test_refuses_what_is_no_schema_at_once(schema: Any, fault: str) -> None:
 BIG = {
     "strings": {"type": "array", "items": {"type": "string"}},
     "unique": {"type": "array", "uniqueItems": True},
-    "closed": {"type": "object", "patternProperties": {"a": {}}, "unevaluatedProperties": False},
+    "closed": {
+        "type": "object",
+        "patternProperties": {"a": {}},
+        "unevaluatedProperties": False,
+    },
     "either": {
         "anyOf": [{"type": "array", "items": {"$ref": "#/properties/either"}}, {"type": "integer"}]
     },

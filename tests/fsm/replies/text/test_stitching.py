@@ -20,7 +20,13 @@ from support.texts import cut
 STORY = "Once upon a time there was a fox. It lived in a wood, and it was"
 
 
-def run(gathered: str, chunks: list[str], *, echoes: bool = False, stripped: str = "") -> str:
+def run(
+    gathered: str,
+    chunks: list[str],
+    *,
+    echoes: bool = False,
+    stripped: str = "",
+) -> str:
     seam = SeamFilter(gathered, echoes=echoes, stripped=stripped)
     return "".join([*map(seam.feed, chunks), seam.close()])
 
@@ -29,7 +35,13 @@ def periodic(text: str) -> bool:
     return any(text[period:] == text[:-period] for period in range(1, len(text) // 2 + 1))
 
 
-def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = "") -> str:
+def expected(
+    gathered: str,
+    part: str,
+    *,
+    echoes: bool = False,
+    stripped: str = "",
+) -> str:
     """Read the rules off word for word, trying every length."""
     stripped = stripped if gathered.endswith(stripped) else ""
     sent = gathered[: len(gathered) - len(stripped)]
@@ -180,7 +192,11 @@ def test_keeps_a_repeat_that_may_be_meant(gathered: str, part: str) -> None:
     ],
 )
 def test_knows_what_was_sent(
-    gathered: str, part: str, echoes: bool, stripped: str, new: str
+    gathered: str,
+    part: str,
+    echoes: bool,
+    stripped: str,
+    new: str,
 ) -> None:
     assert stitch(gathered, part, echoes=echoes, stripped=stripped) == new
     assert run(gathered, list(part), echoes=echoes, stripped=stripped) == new
@@ -265,7 +281,10 @@ def test_releases_text_as_soon_as_the_seam_is_decided(seam: tuple[str, str, bool
 
 @given(st.text(min_size=1, max_size=30), st.integers(0, 10), st.integers(0, 30), st.data())
 def test_a_text_that_repeats_itself_loses_nothing(
-    unit: str, turns: int, more: int, data: st.DataObject
+    unit: str,
+    turns: int,
+    more: int,
+    data: st.DataObject,
 ) -> None:
     gathered = unit * (turns + 2) + unit[:more]
     goes_on = (unit * 12)[len(gathered) % len(unit) :][: data.draw(st.integers(0, 99))]
@@ -300,7 +319,10 @@ def test_a_random_text_may_be_cut_anywhere(random: Random, size: int, place: int
     st.text(min_size=MINIMUM_ECHO), st.text(), st.sampled_from(["", " ", "\n\n"]), st.integers(0, 2)
 )
 def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(
-    text: str, rest: str, after: str, wire: int
+    text: str,
+    rest: str,
+    after: str,
+    wire: int,
 ) -> None:
     core = text.strip()
     gathered = text + after

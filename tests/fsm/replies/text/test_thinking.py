@@ -202,7 +202,12 @@ def in_literal(text: str) -> bool:
 
 
 def in_quotes(text: str) -> bool:
-    pairs = {'"': '"', "\u201c": "\u201d", "\u201e": "\u201c\u201d", "\u00ab": "\u00bb"}
+    pairs = {
+        '"': '"',
+        "\u201c": "\u201d",
+        "\u201e": "\u201c\u201d",
+        "\u00ab": "\u00bb",
+    }
     start = 0  # of the paragraph, or behind the last fence
     for at, sign in enumerate(text):
         ends_fence = sign == "\n" and open_fence(text[:at]) and not open_fence(text[: at + 1])
@@ -648,7 +653,10 @@ def test_returns_a_chunk_without_tags_as_it_is() -> None:
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20), st.just("") | TEXTS, st.booleans())
 @settings(max_examples=examples(300))
 def test_every_chunking_gives_the_same(
-    text: str, places: list[int], gathered: str, after_block: bool
+    text: str,
+    places: list[int],
+    gathered: str,
+    after_block: bool,
 ) -> None:
     # a run that goes on in the part is one run; the reference reads them apart
     gathered = gathered.rstrip("`~")
