@@ -96,8 +96,8 @@ def checked_clocks(testing: object, removed: Iterable[str]) -> Clocks:
         if name not in attrs.fields_dict(Clocks):
             raise TypeError(f"Client() got an unexpected keyword argument {name!r}")
         raise TypeError(
-            f"Client() has no argument {name!r}: write "
-            f"Client(..., testing=rungwise.testing.Clocks({name}=...))"
+            f"Client() has no argument {name!r}: write Client(..., "
+            f"testing=rungwise.testing.Clocks({name}=...))"
         )
     if testing is None:
         return REAL.checked()

@@ -231,7 +231,7 @@ def check_sync(name: str, cancellation: object, compactor: object) -> None:
         _warned.add(name)
         keyword = "await" if name in ("call", "turn") else "async with"
         warnings.warn(
-            f"client.{name}() blocks the event loop that runs here; use "
-            f"`{keyword} client.a{name}(...)`",
+            f"client.{name}() blocks the event loop that runs here; use `{keyword} "
+            f"client.a{name}(...)`",
             stacklevel=3,
         )

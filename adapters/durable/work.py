@@ -316,8 +316,7 @@ def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
 
 CHANGED: Final = (
     "its policy, its table or its chain has changed since this call began: run it under the old "
-    "one, or pass "
-    "restart=True to start it again on what is left of its budget"
+    "one, or pass restart=True to start it again on what is left of its budget"
 )
 
 

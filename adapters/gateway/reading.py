@@ -156,8 +156,7 @@ _CHAT: Final = Fields(
         "response_format": _format("response_format"),
     },
     own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p "
-    "repetition_penalty thinking "
-    "chat_template_kwargs enable_thinking provider models transforms",
+    "repetition_penalty thinking chat_template_kwargs enable_thinking provider models transforms",
     hints="user metadata store service_tier prompt_cache_key prompt_cache_retention "
     "safety_identifier",
     plain={

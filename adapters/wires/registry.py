@@ -120,8 +120,7 @@ def _wire_of(api: str) -> Wire:
     if not isinstance(wire, Wire):
         raise ConfigurationError(
             f"the registry's {api!r} must be 'package.module:Class', and the package must declare "
-            f"WIRE = Wire(...), "
-            f"which {package or repr(APIS[api])} does not"
+            f"WIRE = Wire(...), which {package or repr(APIS[api])} does not"
         )
     return wire
 

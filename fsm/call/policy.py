@@ -194,8 +194,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
         if not is_whole(count, 1, LARGEST_LIMIT):
             raise ConfigurationError(
                 f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to "
-                f"{LARGEST_LIMIT} for never, "
-                f"not {short(count)}"
+                f"{LARGEST_LIMIT} for never, not {short(count)}"
             )
     counts = dict(SWITCH_AFTER)
     if "rate_limit" in value:

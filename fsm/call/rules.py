@@ -188,8 +188,8 @@ def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
     if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
         yield (
             f"{row}: the text of {row.event} is kept and makes every later request longer, so the "
-            f"row must take one of "
-            f"{', '.join(LENGTHENS)}, lead to an end, or have a guard that finds no 'added_text'"
+            f"row must take one of {', '.join(LENGTHENS)}, lead to an end, or have a guard that "
+            "finds no 'added_text'"
         )
 
 

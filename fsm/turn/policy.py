@@ -45,8 +45,7 @@ class TurnHints:
 
     summary: str = field(
         default="No more tools can be called now. With what you have found so far, answer as well "
-        "as you can, and "
-        "say what is left open.",
+        "as you can, and say what is left open.",
         validator=text,
     )
     handed_off: str = field(default="Handed over.", validator=text)

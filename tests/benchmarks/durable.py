@@ -79,8 +79,8 @@ def _calls(count: int) -> bool:
     added = statistics.median(kept) - statistics.median(plain)
     print(
         f"a call: {statistics.median(plain) * 1e3:.1f} ms, a durable one "
-        f"{statistics.median(kept) * 1e3:.1f} ms: "
-        f"adds {added * 1e3:.1f} ms (goal: at most {MOST * 1e3:.0f})"
+        f"{statistics.median(kept) * 1e3:.1f} ms: adds {added * 1e3:.1f} ms (goal: at most "
+        f"{MOST * 1e3:.0f})"
     )
     return added > MOST
 
@@ -199,8 +199,7 @@ def _workers(count: int) -> bool:
     one, two = rates
     print(
         f"{count} queued prompts of 1 s, {AT_WORK} at once: {one:.1f} a second with one worker, "
-        f"{two:.1f} with two "
-        f"(goal: at least {TWO:.1f} times; ratio {two / one:.2f})"
+        f"{two:.1f} with two (goal: at least {TWO:.1f} times; ratio {two / one:.2f})"
     )
     return two < TWO * one
 

@@ -34,9 +34,8 @@ SHORT = {
 MOST_IN_FRONT = 4
 WHY_STREAMED = textwrap.wrap(
     "A call streams underneath because only a stream shows silence early, and keeps what arrived "
-    "when it breaks off. "
-    "`Client(chain, stream_calls=False)` turns that off, for short answers, and for servers that "
-    "stream badly.",
+    "when it breaks off. `Client(chain, stream_calls=False)` turns that off, for short answers, "
+    "and for servers that stream badly.",
     119,
 )
 

@@ -22,11 +22,9 @@ from failover.checks import (
 
 ANSWER: Final = (
     "A call that fails well says so in time, keeps what it was given, and leaves nobody waiting "
-    "for a reply that will "
-    "never come. It asks again only where asking helps, turns to another when it does not, and "
-    "returns either the "
-    "whole answer or a plain error, within limits that anyone can read before the first byte "
-    "leaves."
+    "for a reply that will never come. It asks again only where asking helps, turns to another "
+    "when it does not, and returns either the whole answer or a plain error, within limits that "
+    "anyone can read before the first byte leaves."
 )
 """What a healthy model answers, whatever it is asked."""
 

@@ -92,8 +92,8 @@ def type_of(attribute: str) -> type[Any]:
         AssertionError: nobody has declared the attribute.
     """
     assert attribute in ATTRIBUTES, (
-        f"nobody has declared the attribute {attribute!r}: "
-        f"add its name and its type to ATTRIBUTES in {HERE}"
+        f"nobody has declared the attribute {attribute!r}: add its name and its type to ATTRIBUTES "
+        f"in {HERE}"
     )
     return ATTRIBUTES[attribute]
 
@@ -105,8 +105,8 @@ def declared(metric: str) -> tuple[str, str, set[str]]:
         AssertionError: nobody has declared the metric.
     """
     assert metric in METRICS, (
-        f"nobody has declared the metric {metric!r}: "
-        f"add its unit, its kind and the attributes of its points to METRICS in {HERE}"
+        f"nobody has declared the metric {metric!r}: add its unit, its kind and the attributes of "
+        f"its points to METRICS in {HERE}"
     )
     return METRICS[metric]
 
@@ -118,7 +118,7 @@ def required_of(operation: str) -> set[str]:
         AssertionError: nobody has declared the operation.
     """
     assert operation in REQUIRED, (
-        f"nobody has declared the operation {operation!r}: "
-        f"add the attributes that each of its spans has to REQUIRED in {HERE}"
+        f"nobody has declared the operation {operation!r}: add the attributes that each of its "
+        f"spans has to REQUIRED in {HERE}"
     )
     return REQUIRED[operation]

@@ -174,8 +174,8 @@ def _show(tuned: Tuned) -> None:
     for cells, changes in zip(lines_of(rows), summaries, strict=True):
         note(f"{cells}  {changes}")
     note(
-        f"{len(tuned.front)} on the front, of {len(tuned.tried)} tried, "
-        f"of {tuned.combinations} combinations"
+        f"{len(tuned.front)} on the front, of {len(tuned.tried)} tried, of {tuned.combinations} "
+        "combinations"
     )
     for reason in tuned.reasons:
         note(reason)

@@ -80,10 +80,8 @@ seed.
 
 NO_MORE_INPUT = (
     "; assumes that no backend counts more input than the call does: `input_tokens` where it is "
-    "given, otherwise a "
-    f"token for every {BYTES_A_TOKEN} bytes and {MESSAGE_TOKENS} for a message; and a reply's "
-    f"text as it did when "
-    "that was written"
+    f"given, otherwise a token for every {BYTES_A_TOKEN} bytes and {MESSAGE_TOKENS} for a message; "
+    "and a reply's text as it did when that was written"
 )
 """What every line on money rests on: providers count input in their own way, and only afterwards.
 """
@@ -302,11 +300,9 @@ class Growth:
     def note(self) -> str:
         """Say what is counted."""
         return (
-            "as for a call, with a prompt that grows from call to call: by all earlier replies, "
-            "as long as the caps "
-            f"allow; for each round of tools by {self.policy.result_tokens} tokens of results, "
-            f"and by {BESIDE_RESULT} "
-            f"for each of {self.policy.calls_per_reply} calls, whose ids have at most "
-            f"{LONGEST_NAME} bytes; and by the "
-            "turn's own hints; assumes that a compaction shortens the conversation" + NO_MORE_INPUT
+            "as for a call, with a prompt that grows from call to call: by all earlier replies, as "
+            f"long as the caps allow; for each round of tools by {self.policy.result_tokens} "
+            f"tokens of results, and by {BESIDE_RESULT} for each of {self.policy.calls_per_reply} "
+            f"calls, whose ids have at most {LONGEST_NAME} bytes; and by the turn's own hints; "
+            "assumes that a compaction shortens the conversation" + NO_MORE_INPUT
         )

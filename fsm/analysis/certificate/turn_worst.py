@@ -130,9 +130,8 @@ class _TurnSearch:
     def tool_seconds(self) -> WorstCase:
         each = self.policy.calls_per_reply * self.policy.tool_seconds
         note = (
-            f"every run takes {self.policy.tool_seconds:g} s, and tools run one after the other; "
-            f"a tool with its own "
-            "seconds counts with those"
+            f"every run takes {self.policy.tool_seconds:g} s, and tools run one after the other; a "
+            "tool with its own seconds counts with those"
         )
         return self.case("tool seconds", self.rounds * each, self.most_rounds * each, note)
 

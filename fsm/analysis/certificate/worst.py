@@ -166,8 +166,8 @@ def _seconds(search: CallSearch) -> WorstCase:
     wait, most = _weight_of_wait(search)
     note = (
         "from start to end: every wait, and every attempt as long as it may take, from connecting "
-        "to the "
-        f"{CLOSING:g} s that close its connection; without the caller's compactor and functions"
+        f"to the {CLOSING:g} s that close its connection; without the caller's compactor and "
+        "functions"
     )
     if budget.seconds is None:
         note += ", and without waiting for a free connection"
@@ -193,8 +193,7 @@ def _tokens(search: CallSearch) -> WorstCase:
         return unknown(policy.budget, "output tokens", why)
     note = (
         f"the cap of every request, with max_tokens of {max_tokens}, and up to {COUNTED_BESIDE} "
-        f"more tokens that a "
-        "server may count for each"
+        "more tokens that a server may count for each"
     )
     if policy.budget.output_tokens is None and policy.budget.money is None:
         note += (
@@ -233,13 +232,10 @@ def _money(search: CallSearch) -> WorstCase:
     )
     note = (
         f"every cap used up, with what a server may count besides; {input_tokens} input tokens at "
-        f"the dearest input "
-        "price, growing by the text of each continuation, correction, compaction and fallback and "
-        "by seeds of "
-        "reasoning, all as long as the caps allow, and by every hint; assumes that a compaction "
-        "shortens the prompt, "
-        "that each tool call in the prompt has its result, and that a paused turn holds no more "
-        "than was written" + NO_MORE_INPUT
+        "the dearest input price, growing by the text of each continuation, correction, compaction "
+        "and fallback and by seeds of reasoning, all as long as the caps allow, and by every hint; "
+        "assumes that a compaction shortens the prompt, that each tool call in the prompt has its "
+        "result, and that a paused turn holds no more than was written" + NO_MORE_INPUT
     )
     if search.response_format is None:
         note += (
@@ -251,8 +247,7 @@ def _money(search: CallSearch) -> WorstCase:
             guess = ", as many as the input can hold: give assistant_turns"
         note += (
             f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant "
-            f"turns{guess}, "
-            f"and to {OWN_TURNS} that the rungs add"
+            f"turns{guess}, and to {OWN_TURNS} that the rungs add"
         )
     measure = Measure(
         name="money", weight=cost, ceiling=cost.ceiling(), moves=search.moves, note=note

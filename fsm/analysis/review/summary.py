@@ -48,12 +48,10 @@ UNITS = {
 
 PLAYED = (
     "Each trouble is a real response, played to the real core. Waits are shown without their "
-    "random part; the seconds "
-    "are from start to end, with the shortest and the longest random waits. An attempt takes no "
-    "time, unless it is "
-    f"silent or runs into its timeout. A whole reply reports its prompt ({PROMPT} tokens if "
-    f"unknown) and its words, or "
-    "the whole cap if it is cut there; a stream that breaks off reports nothing."
+    "random part; the seconds are from start to end, with the shortest and the longest random "
+    "waits. An attempt takes no time, unless it is silent or runs into its timeout. A whole reply "
+    f"reports its prompt ({PROMPT} tokens if unknown) and its words, or the whole cap if it is cut "
+    "there; a stream that breaks off reports nothing."
 )
 FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts", "reserve")
 """The groups of fields in order of weight; others follow."""

@@ -61,16 +61,14 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
 
 _ADVICE: Final[Mapping[str, str]] = {
     "give it to the backend": "model api_key base_url api_version organization project prices "
-    "capabilities prefill "
-    "first_token stall default_headers extra_query",
+    "capabilities prefill first_token stall default_headers extra_query",
     "give it to the Client": "http async_http observer jitter clock sleep compactor",
     "make it a backend of the Client's chain": "fallbacks fallback chain backends",
     "give the messages as the first argument": "messages prompt input contents",
     "put it among the messages, with the role 'system'": "system instructions "
     "system_instruction system_prompt",
-    "it is called max_tokens here, whoever is asked": "max_completion_tokens "
-    "max_output_tokens num_predict "
-    "maxOutputTokens",
+    "it is called max_tokens here, whoever is asked": "max_completion_tokens max_output_tokens "
+    "num_predict maxOutputTokens",
     "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a "
     "deadline": "timeout timeouts request_timeout",
     "say it in a policy, as in "

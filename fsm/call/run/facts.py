@@ -268,8 +268,8 @@ def _holds(fact: Fact, reply: Reply) -> bool:
         held = fact.of(reply)
     except Exception as error:
         raise ConfigurationError(
-            f"the fact {fact.name!r} raised {type(error).__name__}: "
-            "its function takes a Reply and returns True or False"
+            f"the fact {fact.name!r} raised {type(error).__name__}: its function takes a Reply and "
+            "returns True or False"
         ) from error
     if not isinstance(held, bool):
         raise ConfigurationError(

@@ -1,6 +1,6 @@
 """Choose which counters the search for the longest path tracks; see `longest.py` for the theory.
 
-A `SearchProblem` is what the search is about, with everything that cannot happen within its attempts
+A `SearchProblem` is what is searched, with everything that cannot happen within its attempts
 taken away. `choose_tracked` chooses the counters that a state must hold, and returns the
 `StateSpace` that they span.
 """

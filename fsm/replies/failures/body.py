@@ -181,17 +181,14 @@ STATUS_OF_CODE: Final = {
     code: status
     for status, codes in {
         400: "invalid_request_error invalid_argument failed_precondition validationexception "
-        "badrequesterror "
-        "bad_request bad_request_error data_residency_mismatch invalid_image invalid_image_format "
-        "invalid_base64_image "
-        "invalid_image_url image_too_large image_too_small image_parse_error invalid_image_mode "
-        "image_file_too_large "
+        "badrequesterror bad_request bad_request_error data_residency_mismatch invalid_image "
+        "invalid_image_format invalid_base64_image invalid_image_url image_too_large "
+        "image_too_small image_parse_error invalid_image_mode image_file_too_large "
         "unsupported_image_media_type empty_image_file failed_to_download_image "
         "image_file_not_found",
         404: "not_found_error not_found",
         500: "api_error server_error internal_server_error internal_error internal "
-        "internalserverexception "
-        "modelstreamerrorexception",
+        "internalserverexception modelstreamerrorexception",
     }.items()
     for code in codes.split()
 }

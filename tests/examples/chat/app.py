@@ -102,20 +102,15 @@ def not_by_train(reply: rungwise.core.Reply) -> str | None:
 
 SKY = (
     "Sunlight holds every colour. On its way through the air it meets molecules that are far "
-    "smaller than its waves, "
-    "and these scatter short waves much more than long ones. So blue light reaches your eyes from "
-    "everywhere, and red "
-    "light mostly from where the sun is. At sunset the light takes a longer way: most of the blue "
-    "is gone by then, and "
-    "what is left is orange."
+    "smaller than its waves, and these scatter short waves much more than long ones. So blue light "
+    "reaches your eyes from everywhere, and red light mostly from where the sun is. At sunset the "
+    "light takes a longer way: most of the blue is gone by then, and what is left is orange."
 )
 STARS = (
     "A star is so far away that it is a point of light. The air above you moves, and its warm and "
-    "cold layers bend "
-    "that thin ray this way and that, many times a second, so the star seems to flicker. A planet "
-    "is a small disc. Its "
-    "many rays flicker too, but not together, and your eye sees their mean: planets shine with a "
-    "steady light."
+    "cold layers bend that thin ray this way and that, many times a second, so the star seems to "
+    "flicker. A planet is a small disc. Its many rays flicker too, but not together, and your eye "
+    "sees their mean: planets shine with a steady light."
 )
 TRAIN = "The Moon is 384,400 km away. The fastest train needs about 40 days for that, so buy"
 MOON = (
@@ -124,10 +119,9 @@ MOON = (
 )
 THUNDER = (
     "A lightning bolt heats the air around it to some 30,000 degrees within a few millionths of a "
-    "second. The air has "
-    "no time to give way, so its pressure leaps, and it bursts outwards as a shock wave. That "
-    "wave is the crack that "
-    "you hear; the rumble behind it comes from the far ends of the bolt."
+    "second. The air has no time to give way, so its pressure leaps, and it bursts outwards as a "
+    "shock wave. That wave is the crack that you hear; the rumble behind it comes from the far "
+    "ends of the bolt."
 )
 
 

@@ -862,8 +862,8 @@ def python(code: str, **environment: str) -> str:
 
 def test_the_core_imports_no_hypothesis_and_the_kit_says_what_it_needs() -> None:
     said = python(
-        "import sys; from rungwise import Client, verify; "
-        "print('hypothesis' in sys.modules, 'rungwise.fsm.testing' in sys.modules)"
+        "import sys; from rungwise import Client, verify; print('hypothesis' in sys.modules, "
+        "'rungwise.fsm.testing' in sys.modules)"
     )
     assert said.split() == ["False", "False"]
     for line in ("import rungwise.fsm.testing", "rungwise.testing.run"):

@@ -123,11 +123,9 @@ def _turn_at_worst(certificate: Certificate) -> str:
     worst = {each.name: each.value or 0 for each in certificate.worst}
     return (
         f"A turn makes at most {worst['calls']:,} calls with {worst['attempts']:,} requests, and "
-        f"runs at most "
-        f"{worst['tool runs']:,} tools. An action is a call, a round of tools or a compaction. "
-        f"Choose what comes back, "
-        "and see which guard decides. You can choose any event, even one that the last action "
-        "cannot cause."
+        f"runs at most {worst['tool runs']:,} tools. An action is a call, a round of tools or a "
+        "compaction. Choose what comes back, and see which guard decides. You can choose any "
+        "event, even one that the last action cannot cause."
     )
 
 
@@ -141,8 +139,7 @@ def _at_worst(certificate: Certificate) -> str:
         chain = f"a chain of {len(certificate.chain)} backends"
     return (
         f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}. Choose what "
-        f"comes back, and "
-        "see which guard decides."
+        "comes back, and see which guard decides."
     )
 
 

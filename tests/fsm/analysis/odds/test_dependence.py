@@ -179,8 +179,7 @@ def test_a_person_can_read_and_write_it() -> None:
     assert f"dependence = {FAMILIAR}\n" in rates.to_toml()
     assert rates.warnings == (
         "a: what an attempt brings depends on the attempt before (p = 0.004, Cramér's V = 0.12, "
-        "300 pairs); "
-        "the odds take attempts as independent",
+        "300 pairs); the odds take attempts as independent",
     )
     assert Rates.from_toml(with_dependence(FAMILIAR.replace("0.004", "0.01"))).warnings == ()
 

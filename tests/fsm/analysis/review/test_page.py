@@ -35,8 +35,8 @@ QUESTIONS = [
     ),
     (
         "what happens on a 429 now?",
-        "429; 503; 529 retry (2 s), fallback → ✓ done 3 attempts, 2 to 3 s "
-        "retry (1 s), fallback → ✓ done 3 attempts, 1 to 1.5 s",
+        "429; 503; 529 retry (2 s), fallback → ✓ done 3 attempts, 2 to 3 s retry (1 s), fallback → "
+        "✓ done 3 attempts, 1 to 1.5 s",
     ),
     (
         "how often is a 429 tried again now?",
@@ -45,8 +45,7 @@ QUESTIONS = [
     (
         "which rows are new?",
         "Rows of the table A refusal no longer falls back (after_refusal is 'end'): 1 row can no "
-        "longer be taken "
-        "− refused [may_ask_another] → fallback",
+        "longer be taken − refused [may_ask_another] → fallback",
     ),
     (
         "does a refusal still fall back?",
@@ -79,8 +78,7 @@ def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     assert [question for question, answer in QUESTIONS if answer not in shown] == []
     assert (
         "With two backends, this change lets a call cost at most 0.4 × as much and take at most "
-        "0.1 × as long; "
-        "1 row can no longer be taken; 7 events lead to something else."
+        "0.1 × as long; 1 row can no longer be taken; 7 events lead to something else."
     ) in shown
     assert all(f"{each.name} : {journal_text(each)}." in shown for each in last_week())
 
@@ -92,8 +90,8 @@ def test_past_calls_say_where_they_differ_and_what_is_unknown() -> None:
     )
     assert tuesday == (
         "step 6: before: retry 3 after 8.8 s (failed_transiently); now: fallback 1 "
-        "(failed_transiently); "
-        "until then as many attempts and 3.3 s less of waits; no journal holds what would follow"
+        "(failed_transiently); until then as many attempts and 3.3 s less of waits; no journal "
+        "holds what would follow"
     )
     assert friday.startswith("step 2: before: fallback 1 (refused); now: ends as refused (refused)")
 

@@ -79,8 +79,7 @@ def test_what_is_left_of_the_credit_is_an_output_cap_too() -> None:
             "context_overflow",
             (
                 "maximum context length is 100 tokens. However, you requested 300 tokens (200 in "
-                "the "
-                "messages, 100 in the completion)"
+                "the messages, 100 in the completion)"
             ),
         ),
         ("context_overflow", "exceed context limit: 200000 + 1 > 200000"),
@@ -88,8 +87,7 @@ def test_what_is_left_of_the_credit_is_an_output_cap_too() -> None:
             "context_overflow",
             (
                 "This model's maximum context length is 8192 tokens. However, you requested 4000 "
-                "output "
-                "tokens and your prompt contains at least 4193 input tokens"
+                "output tokens and your prompt contains at least 4193 input tokens"
             ),
         ),
         ("format", "max_tokens is wrong"),
