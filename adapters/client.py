@@ -122,6 +122,7 @@ class Client(Turns, Closing, AsyncClosing):
         connections = Connections(http, async_http, max_connections)
         deadlines = Deadlines(clocks.clock, clocks.wall_clock, header_name(deadline_header))
         shared = shared_of(health, store, clocks.clock, clocks.wall_clock, chain)
+        throttle = throttle_of(retry_share)
         self.runtime = Runtime(
             chain=chain,
             policy=policy,
@@ -135,7 +136,7 @@ class Client(Turns, Closing, AsyncClosing):
             largest_reply=largest_reply,
             stream_calls=stream_calls,
             shared=shared,
-            throttle=throttle_of(retry_share),
+            throttle=throttle,
         )
         check_chain(chain)
         Chain.of(chain, needs_prices=policy.budget.money is not None)

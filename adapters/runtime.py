@@ -118,9 +118,10 @@ class Runtime:
         policy = options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
         deadline = self.deadlines.of(options.get("deadline"), request.headers)
+        policy = with_overrides(policy)
         return Call(
             request,
-            with_overrides(policy),
+            policy,
             self.chain,
             turn,
             within=options.get("within"),

@@ -277,7 +277,8 @@ class ScenarioView:
         if step.wait:
             why = "as the provider asked" if step.asked_wait == step.wait else "as the policy says"
             short = self.clock.pace.shortened(step.wait)
-            self.screen.say(f"waits {step.wait:.1f} s, {why} (here {short:.2f} s)", "blue")
+            here = f"here {short:.2f} s"
+            self.screen.say(f"waits {step.wait:.1f} s, {why} ({here})", "blue")
         self.clock.pause(self.clock.pace.step)
 
     def _row(self, step: Step) -> Text:

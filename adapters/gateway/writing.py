@@ -66,8 +66,9 @@ class AnswerWriter:
         headers = self.headers(result)
         if self.forward is not None:
             return self._raw(headers)
+        is_json_wanted = self.asked.returns is not None
         answer = Completion(
-            text=text_of(result, is_json_wanted=self.asked.returns is not None),
+            text=text_of(result, is_json_wanted=is_json_wanted),
             reasoning=self.shown(result.reasoning, result.backend),
             model=self.model_of(result.backend),
         )

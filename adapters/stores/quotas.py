@@ -142,9 +142,10 @@ class CallQuota:
         if observation is not None:
             used = observation.evidence.usage.total_tokens
             asked_wait = observation.evidence.asked_wait
+        claim = place.claim
         paid = Settlement(
-            place.claim.attempt,
-            unused=place.claim.tokens - used,
+            claim.attempt,
+            unused=claim.tokens - used,
             was_sent=was_sent,
             asked_wait=asked_wait,
             requests_left=_count(headers, REQUESTS_LEFT),

@@ -131,9 +131,10 @@ def _citation(block: Mapping[str, Any], provider: str) -> CitationPart:
         if start in members:
             position = (counted, count_of(members[start]), count_of(members.get(end)))
             break
+    source = text_in(members, "url", "uri", "source", "file_id", "document_title")
     return CitationPart(
         text="".join(passages),
-        source=text_in(members, "url", "uri", "source", "file_id", "document_title"),
+        source=source,
         title=text_in(members, "title", "document_title", "filename"),
         position=position,
         block=block,

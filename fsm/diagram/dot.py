@@ -123,10 +123,8 @@ def _edge(picture: Picture, arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return (
-        f"{line.sign_html}{_numbers(line.steps)}"
-        f"{struck_html(escape(line.text), line.is_struck)}{line.turned_html}"
-    )
+    text = struck_html(escape(line.text), line.is_struck)
+    return f"{line.sign_html}{_numbers(line.steps)}{text}{line.turned_html}"
 
 
 def _card(picture: Picture, decision: Decision) -> str:

@@ -332,11 +332,12 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
         output = min(output, send.max_tokens)
     prompt = prompt_tokens(send.messages, send.request)
     half = prompt // 2
+    created = prompt - half if usage.cache_creation_tokens else 0
     fair = Usage(
         prompt,
         output,
         cache_read_tokens=half if usage.cache_read_tokens else 0,
-        cache_creation_tokens=prompt - half if usage.cache_creation_tokens else 0,
+        cache_creation_tokens=created,
         reasoning_tokens=min(usage.reasoning_tokens, output),
     )
     return attrs.evolve(reply, usage=fair)

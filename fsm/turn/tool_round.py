@@ -220,12 +220,13 @@ class ToolRound:
             else:
                 limit = planned.seconds if seconds is None else min(planned.seconds, seconds)
                 runs.append((place, evolve(planned, seconds=limit)))
+        is_too_long = decided is None and len(calls) > most
         return cls(
             calls=calls,
             runs=tuple(runs),
             faults=faults,
             handed=frozenset(handed),
-            is_too_long=decided is None and len(calls) > most,
+            is_too_long=is_too_long,
             awaiting=frozenset(awaiting),
         )
 

@@ -139,10 +139,11 @@ def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
         is_least = is_least or spent.is_least or spent.cost is None
         if spent.cost is not None:
             costs.append(units_of(spent.cost))
+    seconds = turn.path.steps[-1].at
     return Spent(
         calls=len(calls),
         attempts=attempts,
-        seconds=turn.path.steps[-1].at,
+        seconds=seconds,
         usage=usage,
         cost=as_money(sum(costs)) if costs else None,
         is_least=is_least,

@@ -127,7 +127,8 @@ def _as_field_of_part(
     for part, of in parts.items():
         fields = attrs.fields_dict(of) if attrs.has(of) else of()
         if name in fields:
-            return f"it is {kind.__name__}({part}={of.__name__}({name}={short(value)}))"
+            inner = f"{of.__name__}({name}={short(value)})"
+            return f"it is {kind.__name__}({part}={inner})"
     return ""
 
 

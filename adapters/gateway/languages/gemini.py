@@ -100,11 +100,9 @@ class _GeminiLanguage(SpokenLanguage):
         phrase = responses.get(status, "Unknown status")
         name, message = STATUSES.get(status, ("UNKNOWN", f"{phrase}."))
         fields = fields or {}
-        error: dict[str, Any] = {
-            "code": status,
-            "message": fields.get("message", message),
-            "status": fields.get("type", name),
-        }
+        error: dict[str, Any] = {"code": status}
+        error["message"] = fields.get("message", message)
+        error["status"] = fields.get("type", name)
         details: list[dict[str, Any]] = []
         if isinstance(fields.get("code"), int):
             error["code"] = fields["code"]

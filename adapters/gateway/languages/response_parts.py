@@ -75,12 +75,13 @@ _REPEATED: Final = (
 
 def counts_of(usage: Usage) -> Item:
     """Return token counts in this protocol's form."""
+    of_input = {
+        "cached_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_creation_tokens,
+    }
     return {
         "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_creation_tokens,
-        },
+        "input_tokens_details": of_input,
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,

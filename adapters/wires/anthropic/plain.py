@@ -65,10 +65,11 @@ def _read_source(kind: MediaKind, source: Any, block: Block) -> Part | None:
 
 
 def _read_result(block: Block) -> Part:
+    parts = parts_of(block.get("content"))
     return result_of(
         text_in(block, "tool_use_id"),
         "",
-        parts_of(block.get("content")),
+        parts,
         is_fault=block.get("is_error") is True,
         cache=block.get("cache_control"),
     )

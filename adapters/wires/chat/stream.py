@@ -222,8 +222,9 @@ class ChatDecoder(StreamDecoder):
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
         calls = ToolCalls.whole(message).gathered(self.provider)
         draft = self._draft(texts, calls, own_in(message), message.get("annotations"))
+        failure = None if error is None else classified(None, self.headers, error)
         return draft.reply(
-            error=None if error is None else classified(None, self.headers, error),
+            error=failure,
             cut=self._is_cut_off(calls, ended=True),
             raw=raw_of(value, body),
         )

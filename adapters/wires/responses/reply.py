@@ -51,13 +51,14 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
     usage = None
     if isinstance(response.get("usage"), dict):
         usage = usage_of(response["usage"])
+    about = [response.get("id"), response.get("created_at")]
     return Draft(
         parts=parts,
         stop=(reason, word),
         usage=usage,
         model=response.get("model"),
         refusal=refusal,
-        about=[response.get("id"), response.get("created_at")],
+        about=about,
     )
 
 

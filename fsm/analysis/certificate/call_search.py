@@ -159,6 +159,7 @@ class CallSearch:
             if most is not None and most + measure.beyond < value:
                 value = most + measure.beyond
                 ended_by = f"budget.{field}"
+        within = tuple([min(each, value) for each in bound.heaviest.within])
         return WorstCase(
             name=measure.name,
             value=value,
@@ -166,7 +167,7 @@ class CallSearch:
             ended_by=ended_by,
             enacted=Enacted(),
             note=bound.note,
-            within=tuple(min(each, value) for each in bound.heaviest.within),
+            within=within,
         )
 
     def attain(self, measure: Measure, case: WorstCase, heaviest: Longest) -> WorstCase:
@@ -207,8 +208,10 @@ class CallSearch:
             moves: those that may be taken; None for all.
             more: further arguments of `longest`.
         """
+        if moves is None:
+            moves = measure.moves
         return longest(
-            measure.moves if moves is None else moves,
+            moves,
             self.table.start,
             self.limits,
             self.table.ranks,

@@ -181,9 +181,10 @@ class _TurnPlay(TurnAnswers):
         led = [
             step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent"
         ]
+        rungs = tuple([step.source for step in path if step.event == "sent"])
         return Enacted(
             steps=tuple(led),
-            rungs=tuple(step.source for step in path if step.event == "sent"),
+            rungs=rungs,
             spent=spent,
             attempts=tuple(self.play.attempts),
             messages=AFTER_A_TOOL,

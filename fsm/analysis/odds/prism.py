@@ -154,10 +154,11 @@ def _state(
             places=places,
         )
         commands.append(command)
+    backend = chain.rates.backend[configuration.backend]
     return State(
         place=places[number],
         configuration=configuration,
-        backend=chain.rates.backend[configuration.backend].name,
+        backend=backend.name,
         counters=tuple(chain.table.limits),
         commands=tuple(commands),
     )

@@ -235,10 +235,11 @@ class _Preparing:
         elif asked_wait > policy.waits.longest_asked:
             facts["wait_fits"] = False
             asked_wait = None
+        branches = [each for each in every if self._is_open(each, known)]
         return PreparedEvent(
             rate=rate,
             facts=facts,
-            branches=tuple([each for each in every if self._is_open(each, known)]),
+            branches=tuple(branches),
             failure_limits=tuple(self._failure_limits(rate)),
             asked_wait=asked_wait,
             brings_text=brings_text,

@@ -37,6 +37,7 @@ def observation_of(step: Step, backend: int) -> Observation:
     if step.event in (RAISED, *WRONG.values()):
         reasons = tuple(content.get("reasons", ()))
         finding = Finding(note=step.note or "wrong", reasons=reasons)
+    thinks_inline = "thinks_inline" in step.facts
     return Observation(
         evidence=_evidence_of(step),
         part=part,
@@ -44,7 +45,7 @@ def observation_of(step: Step, backend: int) -> Observation:
         spare=spare,
         unsays=unsays,
         reasoning=reasoning,
-        thinks_inline="thinks_inline" in step.facts,
+        thinks_inline=thinks_inline,
         backend=backend,
         delivered=delivered,
         reply=reply,

@@ -220,12 +220,14 @@ class _Play:
         if was.event == "cancelled":
             call.observed(observation, was.facts, at)
             return None
+        was_sent = self.recorded[place - 1]
+        sent = self.taken[place - 1]
         doubts = doubts_of(
             self.journal.setting,
             self.policy,
             self.old_table,
-            was_sent=self.recorded[place - 1],
-            sent=self.taken[place - 1],
+            was_sent=was_sent,
+            sent=sent,
             reply=was,
         )
         why = next(doubts, None)

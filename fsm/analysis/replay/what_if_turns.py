@@ -162,9 +162,10 @@ class _Follow:
         self.waits = (self.waits[0] + waits_then, self.waits[1] + waits_now)
         if result.kind in ("same", "not replayed"):
             return None
+        where = f"call {self.made}, {result.where}"
         return evolve(
             result,
-            where=f"call {self.made}, {result.where}",
+            where=where,
             of=so_far.of,
             steps=so_far.steps,
             outcome=so_far.outcome,

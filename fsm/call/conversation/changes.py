@@ -265,8 +265,9 @@ class Correction:
         # the call names both, and so does its result
         beside = sum(2 * bytes_of(call.id) + 2 * bytes_of(call.name) for call in calls)
         result_tokens = sum(message_tokens(result.text) for result in results)
+        call_tokens = self.tokens + MESSAGE_TOKENS + beside
         return [
-            (Message("assistant", self.calls), self.tokens + MESSAGE_TOKENS + beside),
+            (Message("assistant", self.calls), call_tokens),
             (Message("tool", tuple(results)), result_tokens),
         ]
 

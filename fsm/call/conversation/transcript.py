@@ -151,11 +151,13 @@ class Transcript:
         # is within.
         if answer.thinks_inline and not continued:
             before = ""
+        stripped = _spaces_behind(continued)
+        read = answer.as_text_before() if before else None
         return Reading(
             seed=seed if prefill else "",
-            stripped=_spaces_behind(continued),
+            stripped=stripped,
             before=before,
-            read=answer.as_text_before() if before else None,
+            read=read,
             after_block=answer.thinks_inline,
             is_new_turn=not continued,
             echoes=echoes and prefill,

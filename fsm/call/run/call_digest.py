@@ -115,10 +115,11 @@ def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptL
         units = None
         if attempt.back is not None:
             units = costs[attempt.back.number - 1]
+        cost = None if units is None else as_money(units)
         yield AttemptLine(
             attempt=attempt,
             backend=attempt.sent.backend if has_several else "",
-            cost=None if units is None else as_money(units),
+            cost=cost,
             end=end_of(attempt, path.table),
         )
 

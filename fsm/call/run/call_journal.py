@@ -145,9 +145,10 @@ class Setting:
         lessons = []
         for index, plain in enumerate(plain_lessons):
             lessons.append(Lessons.from_mapping(plain, f"lessons[{index}]"))
+        links = Links(chain)
         return cls(
             policy,
-            Links(chain),
+            links,
             **tokens,
             has_compactor=values["has_compactor"],
             within=within,

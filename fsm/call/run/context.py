@@ -183,6 +183,7 @@ class CallContext:
             table=table.name, counters=table.counters, contents=contents, setting=setting
         )
         answer = AnswerSoFar.continuing(turn.gathered)
+        transcript = Transcript(request.messages, policy.hints, answer)
         return cls(
             request,
             policy,
@@ -190,7 +191,7 @@ class CallContext:
             has_compactor,
             backends,
             position=Position.of(policy, backends),
-            transcript=Transcript(request.messages, policy.hints, answer),
+            transcript=transcript,
             spending=spending,
             journal=journal,
             judge=judge,

@@ -74,10 +74,11 @@ def observe(
     if reply is None and not is_blank(delivered):  # the failure has cut what was handed out
         reply = Reply(delivered, interrupted=True, failure=failure)
     usage, overran = counter.usage_of(proposal, reply, failure)
+    send = proposal.send
     sent: dict[str, Any] = {
-        "cap": proposal.send.max_tokens,
+        "cap": send.max_tokens,
         "overran": overran,
-        "backend": proposal.send.backend,
+        "backend": send.backend,
         "delivered": delivered,
         "failure": failure,
     }

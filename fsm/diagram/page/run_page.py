@@ -274,10 +274,11 @@ def page_of(path: Path, setup: Setup, details: RunDetails) -> Page:
         svg=html(draw(marked, "svg")),
         cut=html(_CUT),
     )
+    steps = steps_data(path, details.used, details.inner)
     data = {
         "machine": machine_data(path.table, setup.limits),
         "budget": setup.budget,
-        "call": steps_data(path, details.used, details.inner),
+        "call": steps,
         "unit": details.unit,
     }
     if details.pages:

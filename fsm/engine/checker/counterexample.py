@@ -84,10 +84,11 @@ class Property:
 
     def to_json(self) -> dict[str, Any]:
         """Return the property as plain values."""
+        path = [step.to_json() for step in self.path]
         return {
             "name": self.name,
             "verdict": self.verdict,
             "detail": self.detail,
-            "path": [step.to_json() for step in self.path],
+            "path": path,
             "required": self.is_required,
         }

@@ -152,6 +152,7 @@ def _moves_from(
         for fact, holds in branch.facts.items():
             if fact in lasts and not holds:  # which lasts as long as units of a counter are left
                 used_up.add(lasts[fact])
+        spent = frozenset([name for name in used_up if limits.get(name)])
         yield Move(
             row=row,
             facts=branch.facts,
@@ -159,7 +160,7 @@ def _moves_from(
             refills=refills,
             is_free=is_free,
             kind=kind(branch),
-            spent=frozenset(name for name in used_up if limits.get(name)),
+            spent=spent,
         )
 
 

@@ -94,6 +94,7 @@ def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None =
         pass
     except BrokenMachine:
         row = run.row
+    after = (run.state, tuple(run.spent))
     return Firing(
         table=run.table,
         limits=run.limits,
@@ -101,7 +102,7 @@ def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None =
         event=event,
         facts=facts,
         row=row,
-        after=(run.state, tuple(run.spent)),
+        after=after,
         sends=run.attempts - attempts,
         first=first,
     )

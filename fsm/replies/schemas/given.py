@@ -93,10 +93,8 @@ class Schema:
             sentences = [label(fault.sentence, LONGEST_FAULT) for fault in shown]
             if len(faults) > MOST_FAULTS:
                 sentences.append("and more")
-            raise Misfit(
-                f"{what} {_DO[what]} not fit: {'; '.join(sentences)}",
-                [fault.place for fault in shown],
-            )
+            places = [fault.place for fault in shown]
+            raise Misfit(f"{what} {_DO[what]} not fit: {'; '.join(sentences)}", places)
         return result
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:

@@ -125,7 +125,8 @@ def _repeats_window(text: str) -> bool:
     threshold = _least_windows(len(text))
     if len(text) < threshold * WINDOW:
         return False
-    windows = Counter(text[at : at + WINDOW] for at in range(len(text) - WINDOW + 1))
+    places = range(len(text) - WINDOW + 1)
+    windows = Counter(text[at : at + WINDOW] for at in places)
     # Overlapping windows count here, so this only picks candidates, some 2 * WINDOW; `str.count`
     # skips overlaps.
     for window, times in windows.items():
