@@ -133,13 +133,12 @@ def diff(
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
     named = click.get_current_context().meta
-    names = (named[f"{__name__}.old"], named[f"{__name__}.new"])
     changes = diff_policies(
         old,
         new,
         prices=prices,
         journals=past,
-        names=names,
+        names=(named[f"{__name__}.old"], named[f"{__name__}.new"]),
         rates=_rates(rates),
         **options,
     )

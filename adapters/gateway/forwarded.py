@@ -51,6 +51,7 @@ class Forward:
         self.received = b""
 
     def __getattr__(self, name: str) -> Any:
+        # whatever else is asked of a backend, this one is the other
         return getattr(self._backend, name)
 
     def with_key(self, key: object) -> Forward:
@@ -102,6 +103,7 @@ class _ForwardDecoder(Decoder):
         self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Hand bytes out as they are; the backend's own decoder sees where they end."""
         self._pieces.append(data)
         self._decoder.feed(data)
         self.finished = self._decoder.finished

@@ -144,6 +144,7 @@ def _shows(headers: Mapping[str, str], key: Secret) -> bool:
 
 
 async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGenerator[bytes]:
+    """Yield the bytes of an answer, and close its connection however the reading ends."""
     try:
         async for piece in answer.aiter_bytes():
             yield piece

@@ -59,6 +59,7 @@ class Meters:
         clients = _WATCHED[self.meter] = WeakSet([client])
 
         def observed(_: CallbackOptions) -> Iterator[Observation]:
+            # Called whenever metrics are exported: 1 for a backend that is closed, else 0.
             for each in list(clients):
                 for name, health in each.health().items():
                     state = {"rungwise.backend": name, "rungwise.health": health.state}
@@ -130,6 +131,13 @@ class Meters:
         seconds: float,
         attributes: Attributes,
     ) -> None:
+        """Record a duration.
+
+        Arguments:
+            name: of the histogram.
+            seconds: how long it took.
+            attributes: of what.
+        """
         self._histogram(name, "s", SECONDS).record(seconds, attributes)
 
     def _histogram(

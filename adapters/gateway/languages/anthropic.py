@@ -108,6 +108,7 @@ class _Messages(SpokenLanguage):
         return orjson.dumps(message)
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
+        """Begin to write a message that is streamed."""
         return _MessageStream(request, answer)
 
 
@@ -136,6 +137,7 @@ class _MessageStream(AnswerStream):
         yield _event("ping")
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
+        """Add reasoning to the block that is open for it; its signature comes at the end."""
         yield from self._open(
             "thinking",
             {
@@ -147,6 +149,7 @@ class _MessageStream(AnswerStream):
         yield self._delta(type="thinking_delta", thinking=piece)
 
     def text(self, piece: str) -> Iterator[bytes]:
+        """Add text to the block that is open for it."""
         yield from self._open(
             "text",
             {
@@ -267,6 +270,7 @@ def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
+    """Return a call without its input, which a stream sends in pieces."""
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 

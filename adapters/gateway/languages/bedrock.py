@@ -78,10 +78,12 @@ class _Converse(Language):
         return AnswerRequest(unquote(model), is_streaming, body, number)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error, as AWS writes it: its kind and a message."""
         kind, message = _error(fields, status)
         return orjson.dumps({"__type": kind, "message": message})
 
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed; usage and metrics stand behind it."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         message = {"role": "assistant", "content": list(_blocks(reply))}

@@ -136,18 +136,23 @@ class _ChatStream(AnswerStream):
     _calls = 0  # how many have begun
 
     def begin(self) -> Iterator[bytes]:
+        """Write the first chunk, which names the role and has no text."""
         yield self._delta({"role": "assistant", "content": ""})
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
+        """Write a piece of the reasoning, in the field that the program reads."""
         yield self._delta(_reasoning(self.answer, piece))
 
     def text(self, piece: str) -> Iterator[bytes]:
+        """Write a piece of the text."""
         yield self._delta({"content": piece})
 
     def refusal(self, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Write a refusal, which has a field of its own beside the text."""
         yield from (self._delta({"refusal": piece}) for piece in pieces)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Write a call: a chunk with its id and name, then its arguments under the same index."""
         index = self._calls
         self._calls += 1
         begun = {"index": index, **_tool_call(call, "")}
@@ -157,6 +162,10 @@ class _ChatStream(AnswerStream):
             yield self._delta({"tool_calls": [more]})
 
     def end(self) -> Iterator[bytes]:
+        """Write the finish reason, and behind it the usage if the program asked for that.
+
+        An answer that ends in an error has neither: the error is its last event.
+        """
         answer = self.answer
         counted = b""  # the chunk with the usage
         usage = _usage(answer, self.request.body) if self._reports else None

@@ -70,6 +70,7 @@ class _GeminiLanguage(SpokenLanguage):
     caps = ("generationConfig.maxOutputTokens",)
 
     def speaks(self, path: str) -> bool:
+        """Tell whether a path asks a model: it ends with the model and one of the two methods."""
         return METHODS.search(path) is not None
 
     def read_request(
@@ -129,9 +130,9 @@ class _GeminiLanguage(SpokenLanguage):
         }
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed; only the first call is signed."""
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
-        """Return the body of an answer that is not streamed; only the first call is signed."""
         parts: list[dict[str, Any]] = []
         if answer.reasoning:
             parts.append(_thought(answer.reasoning))
@@ -145,6 +146,7 @@ class _GeminiLanguage(SpokenLanguage):
         return orjson.dumps(whole)
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
+        """Begin to write an answer that is streamed, as server-sent events (`alt=sse`)."""
         return _ContentStream(request, answer)
 
 
@@ -157,15 +159,22 @@ class _ContentStream(AnswerStream):
     _calls = 0  # how many have been written
 
     def begin(self) -> Iterator[bytes]:
+        """Write nothing: the protocol has no event for the beginning."""
         return iter(())
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
+        """Write a piece of the reasoning: a text that is marked as a thought."""
         yield self._part(_thought(piece))
 
     def text(self, piece: str) -> Iterator[bytes]:
+        """Write a piece of the text."""
         yield self._part({"text": piece})
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Write a call as a whole, for arguments in pieces are an option that clients must ask for.
+
+        The first call of an answer carries the signature; later ones of the same step need none.
+        """
         index = self._calls
         self._calls += 1
         yield self._part(_call(call, {} if index else _signature(self.answer)))
@@ -211,6 +220,7 @@ def _error_info(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    """Return what every piece says of the answer: the model's version, and an id."""
     return {
         "modelVersion": answer.model or request.model,
         "responseId": f"response-{request.number:08d}",
@@ -218,6 +228,7 @@ def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
 
 
 def _metadata(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the member with the usage; without one, Gemini leaves it out."""
     return {"usageMetadata": usage} if usage else {}
 
 

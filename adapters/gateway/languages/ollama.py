@@ -75,11 +75,13 @@ class _OllamaChat(Language):
         return None
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error: Ollama has a message and nothing else."""
         phrase = responses.get(status, "Unknown status")
         message = (fields or {}).get("message")
         return orjson.dumps({"error": message or ERRORS.get(status, phrase)})
 
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed. A refusal is text here."""
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)

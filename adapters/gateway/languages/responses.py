@@ -53,22 +53,28 @@ _TEXTS: Final = {"output_text": "text", "refusal": "refusal"}
 
 
 class _Responses(SpokenLanguage):
+    """Write answers as responses, whose errors and usage look as those of chat completions do."""
+
     api = "responses"
     paths = "/responses"
     conversation = "input"
     caps = ("max_output_tokens",)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error, which is that of chat completions."""
         return CHAT.error(fields, status)
 
     def counts(self, usage: Usage) -> dict[str, Any]:
+        """Return the usage under the names of this protocol."""
         return counts_of(usage)
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of a response that is not streamed: the event that would end a stream."""
         output = list(output_of(answer, request).values())
         return orjson.dumps(ended(answer, request, output))
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
+        """Begin to write a response that is streamed."""
         return _ResponseStream(request, answer)
 
 
@@ -89,6 +95,7 @@ class _ResponseStream(AnswerStream):
         self._pads = options.get("include_obfuscation") is not False
 
     def begin(self) -> Iterator[bytes]:
+        """Write the two events that begin every response; neither has an item yet."""
         begun = {**response_of(self.answer, self.request), "status": "in_progress"}
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
@@ -105,10 +112,12 @@ class _ResponseStream(AnswerStream):
         yield self._delta("reasoning_summary_text", piece, self._summary)
 
     def text(self, piece: str) -> Iterator[bytes]:
+        """Add text to the message, in a part of its own kind."""
         yield from self._begin_part("output_text")
         yield self._delta("output_text", piece, self._place_of_part)
 
     def refusal(self, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Add a refusal to the message, in a part of its own kind."""
         for piece in pieces:
             yield from self._begin_part("refusal")
             yield self._delta("refusal", piece, self._place_of_part)

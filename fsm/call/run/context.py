@@ -183,7 +183,6 @@ class CallContext:
             table=table.name, counters=table.counters, contents=contents, setting=setting
         )
         answer = AnswerSoFar.continuing(turn.gathered)
-        transcript = Transcript(request.messages, policy.hints, answer)
         return cls(
             request,
             policy,
@@ -191,7 +190,7 @@ class CallContext:
             has_compactor,
             backends,
             position=Position.of(policy, backends),
-            transcript=transcript,
+            transcript=Transcript(request.messages, policy.hints, answer),
             spending=spending,
             journal=journal,
             judge=judge,
