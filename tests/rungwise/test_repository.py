@@ -141,5 +141,6 @@ def test_the_top_level_holds_only_what_was_agreed():
         "docs",
         "pyproject.toml",
         ".gitignore",
+        ".git-blame-ignore-revs",
     }
     assert top <= {*agreed, ".ci", ".github", "README.md", "CHANGELOG.md", "LICENSE"}
