@@ -48,7 +48,7 @@ class PlayClock:
 
 
 @frozen
-class Came:
+class CameBack:
     """Hold what comes back for a send.
 
     Arguments:
@@ -70,7 +70,7 @@ class Answers:
 
     __slots__ = ()
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(self, call: Call, sent: Send, now: float) -> CameBack:
         """Return what comes back for a send that went out now."""
         raise NotImplementedError
 

@@ -17,7 +17,7 @@ from rungwise.fsm.call.chain.link import Link, PlainLink
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.play import Answers, Came, PlayClock, play
+from rungwise.fsm.call.play import Answers, CameBack, PlayClock, play
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.sending import OPEN
@@ -239,7 +239,7 @@ class _ScriptAnswers(Answers):
             return False
         return True
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(self, call: Call, sent: Send, now: float) -> CameBack:
         """Return the next item of the script, or a timeout if it takes too long."""
         backend = self.backend
         item = item_of(
@@ -260,7 +260,7 @@ class _ScriptAnswers(Answers):
                 reply = Failure("timeout")
         if self._is_cancelled(call):
             reply = None
-        return Came(reply, now + seconds, deltas)
+        return CameBack(reply, now + seconds, deltas)
 
     def deliver(self, events: Iterable[StreamEvent]) -> None:
         """Record what a consumer of the stream receives."""

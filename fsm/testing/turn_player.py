@@ -12,7 +12,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.call.play import Answers, Came, PlayClock, partial_reply
+from rungwise.fsm.call.play import Answers, CameBack, PlayClock, partial_reply
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reasoning, Text
@@ -246,14 +246,14 @@ class _CallAnswers(Answers):
         """Let the call go on."""
         self.player.is_waiting = False
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(self, call: Call, sent: Send, now: float) -> CameBack:
         """Return the next reply of the script, with its deltas."""
         player = self.player
         script = player.run.script
         item = item_of(script.replies, player.sends, sent, is_fair=script.is_fair)
         player.sends += 1
         player.deltas = list(item.deltas()) if call.is_streaming else []
-        return Came(item.reply, now + script.latency, player.deltas)
+        return CameBack(item.reply, now + script.latency, player.deltas)
 
     def deliver(self, events: Iterable[StreamEvent]) -> None:
         """Record what a consumer of the stream receives."""

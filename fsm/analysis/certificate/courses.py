@@ -20,7 +20,7 @@ from rungwise.fsm.call.budget.metering import least_tokens, texts_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.call.play import Answers, Came, PlayClock, play
+from rungwise.fsm.call.play import Answers, CameBack, PlayClock, play
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
@@ -280,7 +280,7 @@ class _TroubleAnswers(Answers):
         self.proposal = (call.position.state, send.wait)
         return send
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(self, call: Call, sent: Send, now: float) -> CameBack:
         """Return the trouble, or an answer."""
         self.rungs.append(self.proposal)
         number = len(self.rungs)
@@ -290,7 +290,7 @@ class _TroubleAnswers(Answers):
             reply, end = _comes_back(call, self.trouble, number, now)
         if isinstance(reply, Reply):
             reply = reported(reply, sent.max_tokens, call.request.input_tokens)
-        return Came(reply, end)
+        return CameBack(reply, end)
 
 
 def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:

@@ -20,7 +20,7 @@ from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.observation import WRONG
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.call.play import Answers, Came
+from rungwise.fsm.call.play import Answers, CameBack
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.engine.checker.moves import Move
@@ -133,7 +133,7 @@ class PathAnswers(Answers):
                 self._todo.appendleft(move)
                 return
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(self, call: Call, sent: Send, now: float) -> CameBack:
         """Return what causes the next move; after the path, the reply that ends the call.
 
         That reply costs as much as it may, too.
@@ -155,7 +155,7 @@ class PathAnswers(Answers):
 
     def _recorded(
         self, sent: Send, came: Reply | Failure, now: float, end: float, *, is_late: bool = False
-    ) -> Came:
+    ) -> CameBack:
         """Record an attempt, and return what comes back from it.
 
         Arguments:
@@ -176,7 +176,7 @@ class PathAnswers(Answers):
                 came=came,
             )
         )
-        return Came(came, end)
+        return CameBack(came, end)
 
     def _end_of_attempt(self, call: Call, now: float) -> float:
         """Return when the attempt in flight ends, its connection closed."""

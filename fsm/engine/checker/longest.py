@@ -70,7 +70,13 @@ from rungwise.fsm.engine.checker.best_values import (
     merged,
 )
 from rungwise.fsm.engine.checker.moves import Move
-from rungwise.fsm.engine.checker.tracking import Problem, State, StateSpace, choose_tracked, way_of
+from rungwise.fsm.engine.checker.tracking import (
+    PathProblem,
+    State,
+    StateSpace,
+    choose_tracked,
+    way_of,
+)
 from rungwise.fsm.engine.checker.tracking import TooLarge as TooLarge
 from rungwise.fsm.engine.checker.tracking import Weight as Weight
 
@@ -114,7 +120,7 @@ def longest(
     Raises:
         TooLarge: there are too many states to search.
     """
-    problem = Problem.of(
+    problem = PathProblem.of(
         moves=moves,
         start=start,
         limits=limits,
@@ -161,7 +167,7 @@ class _Search:
         best: the values of each state that is solved.
     """
 
-    problem: Problem
+    problem: PathProblem
     space: StateSpace
     best: dict[State, Values] = field(factory=dict, init=False)
 

@@ -1,6 +1,6 @@
 """Choose which counters the search for the longest path tracks; see `longest.py` for the theory.
 
-A `Problem` is what the search is about, with everything that cannot happen within its attempts
+A `PathProblem` is what the search is about, with everything that cannot happen within its attempts
 taken away. `choose_tracked` chooses the counters that a state must hold, and returns the
 `StateSpace` that they span.
 """
@@ -55,7 +55,7 @@ class _Watched:
 
 
 @frozen
-class Problem:
+class PathProblem:
     """Hold what is searched: moves, how much of each counter they may take, and a weight.
 
     Arguments:
@@ -96,7 +96,7 @@ class Problem:
         kept: str | None,
         openings: Sequence[Move],
         passed: str | None,
-    ) -> Problem:
+    ) -> PathProblem:
         """Take away what cannot happen within the attempts.
 
         Arguments: those of `longest`.
@@ -187,7 +187,7 @@ def _read_by(weight: Weight, way: Way, limits: Mapping[str, int]) -> set[str]:
     return (none.read | all_spent.read) - {"rung", "kind"}
 
 
-def choose_tracked(problem: Problem) -> StateSpace:
+def choose_tracked(problem: PathProblem) -> StateSpace:
     """Choose which counters to track, and return the states that they span.
 
     First those that change the weight of other attempts, or whose moves refill. Among those states
@@ -217,7 +217,7 @@ class StateSpace:
         moves: the moves that take from a tracked counter, lumps apart.
     """
 
-    problem: Problem
+    problem: PathProblem
     tracked: Sequence[str]
     leaves: Sequence[str]
     lumps: Sequence[str]
@@ -227,7 +227,7 @@ class StateSpace:
 
     @classmethod
     def of(
-        cls, problem: Problem, names: AbstractSet[str], lumps: AbstractSet[str] = frozenset()
+        cls, problem: PathProblem, names: AbstractSet[str], lumps: AbstractSet[str] = frozenset()
     ) -> StateSpace:
         """Track some counters, and of the lumps among them whether anything was spent."""
         counters = [name for group in problem.order for name in group]

@@ -21,7 +21,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import PlainLink
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.play import Answers, Came, PlayClock, play
+from rungwise.fsm.call.play import Answers, CameBack, PlayClock, play
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.table import CALL, UNSENT
@@ -219,9 +219,9 @@ class _Examples(Answers):
         self.reply = next(self.replies, None)
         return None if self.reply is None else send
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(self, call: Call, sent: Send, now: float) -> CameBack:
         """Return the next reply."""
-        return Came(self.reply, now)
+        return CameBack(self.reply, now)
 
 
 @frozen
