@@ -107,7 +107,7 @@ answered=None)`: None puts the rung before the last resort of that event's ladde
 `came_empty="may_reask"` before that guard. If an answer leads to a rung, its text is discarded, and
 taken back from a stream. A fact is found once per reply (for a continuation, on the whole answer)
 and recorded in the journal; one that raises, or is no bool, is a `rungwise.ConfigurationError` that
-names it. In TOML, its limit looks like the others, `[limits] pleads = 2`; load it with
+names it. In TOML, its limit looks like the others, `[limits] urges = 2`; load it with
 `rungwise.Policy.load("policy.toml", table=...)`. A policy refuses a table that cannot be proved to
 end, is not honest, costs more than a certificate can tell, or lacks what its target needs; the
 error names the row, or shows the shortest path to the fault. The running machine checks each step

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from support.facts import fact as fact
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.sampling import mark_the_rest_as_full

@@ -14,8 +14,8 @@ from rungwise.testing import ScriptedReply
 HINT = "Answer the question about the herons."
 WRONG = "Cats sleep a lot, on sofas mostly."
 RIGHT = "Herons nest in tall dead trees."
-PLEAD = Rung(
-    "plead",
+ENTREAT = Rung(
+    "entreat",
     limit=1,
     holds=Fact("is_off_topic", of=lambda reply: "Herons" not in reply.text),
     hint=HINT,
@@ -23,16 +23,16 @@ PLEAD = Rung(
 
 
 @cache
-def pleading() -> Policy:
+def entreating() -> Policy:
     """Return a policy with the rung; the table is proved when it is asked for first."""
-    return Policy(table=CALL.with_rung(PLEAD, answered=None))
+    return Policy(table=CALL.with_rung(ENTREAT, answered=None))
 
 
-def test_an_answer_that_is_beside_the_point_is_pleaded_with_and_taken_back(run: Any) -> None:
-    ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=pleading())
-    ended.was("done", RIGHT, path="plead done")
-    asked, pleaded = (body["messages"] for body in ended.bodies)
-    assert pleaded == [*asked, {"role": "user", "content": HINT}]
+def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run: Any) -> None:
+    ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=entreating())
+    ended.was("done", RIGHT, path="entreat done")
+    asked, entreated = (body["messages"] for body in ended.bodies)
+    assert entreated == [*asked, {"role": "user", "content": HINT}]
     assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [
         WRONG
     ] * bool(ended.events)
@@ -45,8 +45,8 @@ def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill
         ScriptedReply(text=RIGHT[:19], finish="length"),
         ScriptedReply(text=RIGHT[19:]),
     ]
-    ended = run(script, policy=pleading(), backends=[{"prefill": prefill}])
-    ended.was("done", RIGHT, path="plead continuation done")
+    ended = run(script, policy=entreating(), backends=[{"prefill": prefill}])
+    ended.was("done", RIGHT, path="entreat continuation done")
     [asked, _, gone_on] = [body["messages"] for body in ended.bodies]
     notice = (
         []

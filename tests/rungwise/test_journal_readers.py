@@ -105,7 +105,7 @@ def test_the_journal_of_a_rung_of_ones_own_is_written_as_it_was_read() -> None:
     document = copy.deepcopy(CALL_JOURNALS[0])
     document["counters"].append("pleas")
     document["policy"]["limits"]["pleas"] = 2
-    document["policy"]["hints"]["rungs"] = {"plead": "Please."}
+    document["policy"]["hints"]["rungs"] = {"entreat": "Please."}
     for step in document["steps"]:
         step.get("spent", {}).update(pleas=0)
     assert orjson.loads(rungwise.Journal.from_json(orjson.dumps(document)).to_json()) == document

@@ -7,13 +7,39 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Fact, Policy, Rung
+from rungwise import CALL, Fact, Limits, Policy, Rung
 from rungwise.core import Effect, Guard, Row, Table
+from rungwise.fsm.call.table import COMPACT, FACTS, FALL_BACK, NUDGE, REASK, RESEND, RETRY
 from rungwise.fsm.engine.checker.counterexample import PathStep, Property
 from rungwise.fsm.engine.checker.walk import Walk, walk
+from rungwise.fsm.engine.machine.build import build_table
+from rungwise.fsm.engine.machine.declare import Ending
 from rungwise.fsm.engine.machine.run import Run, machine_of
 
 COUNTERS = CALL.counters
+KNOWN = frozenset(
+    {
+        "retries",
+        "resends",
+        "rotations",
+        "reasks",
+        "nudges",
+        "prefills",
+        "continuations",
+        "enlargements",
+        "corrections",
+        "repairs",
+        "compactions",
+        "fallbacks",
+    }
+)
+OTHERS_OFF = {name: 0 for name in COUNTERS if name not in KNOWN}
+"""Limits that switch off every rung that somebody added since, for tests that are about the rungs
+they name or merely need a reply of some kind. A new rung has tests of its own; its name need not
+come here.
+"""
+OTHERS_OFF_TOML = "".join(f"{name} = 0\n" for name in OTHERS_OFF)
+"""The same for below the `[limits]` of a policy file."""
 ONES = dict.fromkeys(COUNTERS, 1)
 ALL_VECTORS = [
     dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))
@@ -23,7 +49,47 @@ VECTORS = [
     *(each for each in ALL_VECTORS if not each["rotations"]),
     *[each for each in ALL_VECTORS if each["rotations"]][::16],
 ]
-PLEAD = Rung("plead", unit="plea", hint="Please.")
+ENTREAT = Rung("entreat", unit="plea", hint="Please.")
+
+_ANOTHER = evolve(FALL_BACK, refills=("retries", "resends", "reasks", "nudges"))
+_KEEP_TEXT = Ending("partial", holds="has_text")
+EXAMPLE = build_table(
+    name="call",
+    start="ask",
+    hub="await",
+    outcomes=("done", "partial", "refused", "exhausted", "failed", "cancelled", "over_budget"),
+    answers=("done",),
+    lesser=("partial",),
+    rungs=(RETRY, RESEND, REASK, NUDGE, COMPACT, _ANOTHER),
+    facts=FACTS,
+    ladders={
+        "answered": (Ending("done"),),
+        "came_empty": (NUDGE, REASK, _ANOTHER, _KEEP_TEXT, Ending("exhausted")),
+        "malformed": (_ANOTHER, RETRY, _KEEP_TEXT, Ending("failed")),
+        "refused": (
+            _ANOTHER.when("may_ask_another", lacks="refusal_ends"),
+            Ending("refused"),
+        ),
+        "failed_transiently": (RESEND, RETRY, _ANOTHER, _KEEP_TEXT, Ending("failed")),
+        "overflowed": (COMPACT, _ANOTHER, _KEEP_TEXT, Ending("failed")),
+    },
+    everywhere={"cancelled": "cancelled"},
+    unsent={"ran_out": (_ANOTHER.when("must_yield", holds="reserve_left"), Ending("over_budget"))},
+)
+"""A small table of the tests' own, for what can be done with any table: a rung that somebody adds
+to the shipped one does not come into it.
+"""
+
+
+def of_known_rungs(policy: Policy | None = None) -> Policy:
+    """Return a policy, by default the default one, with the rungs off that tests do not know.
+
+    A policy with a table of its own is returned as it is.
+    """
+    policy = policy or Policy()
+    if policy.table is not CALL or not OTHERS_OFF:
+        return policy
+    return evolve(policy, limits=Limits(**{**policy.limits, **OTHERS_OFF}))
 
 
 def limits(**given: int) -> dict[str, int]:
@@ -31,9 +97,9 @@ def limits(**given: int) -> dict[str, int]:
     return {**dict.fromkeys(COUNTERS, 0), **given}
 
 
-def row_of(event: str, guard: str | None, source: str = "await") -> Row:
-    """Return the row of the shipped table with this event, guard and source."""
-    (found,) = [row for row in CALL.ladder(event, source) if row.guard == guard]
+def row_of(event: str, guard: str | None, source: str = "await", *, table: Table = CALL) -> Row:
+    """Return the row of a table, by default the shipped one, with this event, guard and source."""
+    (found,) = [row for row in table.ladder(event, source) if row.guard == guard]
     return found
 
 

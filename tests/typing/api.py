@@ -205,13 +205,13 @@ def derive() -> rungwise.Policy:
     off_topic = rungwise.Fact(
         "is_off_topic", says="the reply is about the weather", of=is_off_topic
     )
-    plead = rungwise.Rung(
-        "plead", unit="plea", limit=2, hint="Stay with the subject.", holds=off_topic
+    entreat = rungwise.Rung(
+        "entreat", unit="plea", limit=2, hint="Stay with the subject.", holds=off_topic
     )
-    meek: rungwise.core.Entry = plead.when("may_plead_meekly", lacks="has_text")
+    meek: rungwise.core.Entry = entreat.when("may_entreat_meekly", lacks="has_text")
     table: rungwise.core.Table = (
         rungwise.CALL.without("prefill")
-        .with_rung(plead, answered=None)
+        .with_rung(entreat, answered=None)
         .with_rung(meek, refused="may_fall_back")
         .with_rows(rungwise.core.Row("refused", "await", "has_text", "partial"))
         .declaring(

@@ -19,9 +19,9 @@ from support.sampling import sampled
 
 OURS = """
 import rungwise
-plead = rungwise.Rung("plead", holds=rungwise.Fact("is_off_topic", of=lambda reply: False), hint="Please.")
+entreat = rungwise.Rung("entreat", holds=rungwise.Fact("is_off_topic", of=lambda reply: False), hint="Please.")
 class Held:
-    POLICY = rungwise.Policy(table=rungwise.CALL.with_rung(plead, answered=None))
+    POLICY = rungwise.Policy(table=rungwise.CALL.with_rung(entreat, answered=None))
 POLICY, NUMBER = Held.POLICY, 3
 TURN_POLICY = rungwise.TurnPolicy(call=Held.POLICY, auto_continues=2)
 """  # noqa: E501
@@ -40,11 +40,11 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", sampled(["POLICY", "Held.POLICY"], one_in=2))
 def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: str) -> None:
     given = f"écoles:{name}"
-    assert "pleads 1" in invoke("verify", given, "--backends", "1").stdout
-    assert "`may_plead`" in invoke("diagram", given, "--format", "rows").stdout
-    assert "may_plead" in invoke("explain", "--play", given).stdout
+    assert "entreats 1" in invoke("verify", given, "--backends", "1").stdout
+    assert "`may_entreat`" in invoke("diagram", given, "--format", "rows").stdout
+    assert "may_entreat" in invoke("explain", "--play", given).stdout
     (ours / "plain.toml").write_text("", encoding="utf-8")
-    assert "plead" in invoke("diff", "plain.toml", given).stdout
+    assert "entreat" in invoke("diff", "plain.toml", given).stdout
 
 
 @pytest.mark.full
@@ -137,7 +137,7 @@ def test_without_a_file_it_is_the_default_policy_of_a_turn() -> None:
 @pytest.mark.full
 def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) -> None:
     given = "écoles:TURN_POLICY"
-    assert "pleads 1" in invoke("verify", given, "--backends", "1").stdout
+    assert "entreats 1" in invoke("verify", given, "--backends", "1").stdout
     for more in ((), ("--turn",)):
         assert "summarize" in invoke("diagram", given, "--format", "svg", *more).stdout
     result = invoke("diff", "--turn", turn_file, given)

@@ -354,7 +354,7 @@ class TestSilence:
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
         (lambda: rungwise.Budget(seconds=10**400), "finite"),
-        (lambda: Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
+        (lambda: Row("refused", "await", 5, "entreat"), "Row.guard must be a name"),
         (
             lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")),
             "with_rows takes rows",

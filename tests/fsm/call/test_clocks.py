@@ -13,6 +13,7 @@ import rungwise
 from rungwise import Budget, Limits, Policy, Reasoning, Text, Timeouts, Waits
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.clocks.waiting import backoff
+from support.tables import OTHERS_OFF
 
 SILENCE = Failure("silence")
 SAID = "The bittern booms by night in"
@@ -183,7 +184,7 @@ def test_empty_replies_leave_the_backend_after_as_many_as_the_policy_says() -> N
 def test_a_refusal_ends_where_the_policy_says_so() -> None:
     refusal = Failure("content_policy", status=400)
     assert sent().receive(refusal) is not None
-    call = sent(Policy(after_refusal="end"))
+    call = sent(Policy(after_refusal="end", limits=Limits(**OTHERS_OFF)))
     assert call.receive(refusal) is None
     assert call.result.outcome == "refused"
 

@@ -24,11 +24,11 @@ from rungwise import (
 )
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
 from rungwise.testing import assert_call_honest, run
-from support.tables import PLEAD, walk_little
+from support.tables import ENTREAT, OTHERS_OFF, walk_little
 
 FILTERED = Reply("x", stop_reason="content_filter")
 ANSWER = Reply("An answer.", stop_reason="stop")
-TABLE = CALL.with_rung(PLEAD, refused=None)
+TABLE = CALL.with_rung(ENTREAT, refused=None)
 
 
 def targets(call: Call) -> list[str]:
@@ -37,12 +37,13 @@ def targets(call: Call) -> list[str]:
 
 @pytest.mark.parametrize("pleas", [0, 1, 2])
 def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
-    policy = Policy(table=TABLE, limits=Limits(pleas=pleas))
+    policy = Policy(table=TABLE, limits=Limits(**OTHERS_OFF, pleas=pleas))
     call = run(policy, [FILTERED])
-    assert targets(call) == ["plead"] * pleas + ["refused"]
+    assert targets(call) == ["entreat"] * pleas + ["refused"]
     certificate = rungwise.verify(policy)
     assert certificate.ok
-    assert certificate.worst[0].ladder == 49 + pleas
+    without = rungwise.verify(Policy(limits=Limits(**OTHERS_OFF)))
+    assert certificate.worst[0].ladder == without.worst[0].ladder + pleas
     assert_call_honest(call, certificate=certificate)
     journal = rungwise.Journal.from_json(call.journal.to_json())
     assert rungwise.replay(journal, policy).outcome == "refused"
@@ -50,8 +51,8 @@ def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
 
 def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None:
     assert Policy(table=TABLE).limits == Limits(pleas=1)
-    assert Policy(table=TABLE).hints.rungs == {"plead": "Please."}
-    assert Policy(table=TABLE.without("plead")).hints == Hints()
+    assert Policy(table=TABLE).hints.rungs == {"entreat": "Please."}
+    assert Policy(table=TABLE.without("entreat")).hints == Hints()
 
 
 def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
@@ -68,18 +69,18 @@ def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
 
 def test_with_a_condition_it_keeps_its_place_and_the_asked_wait() -> None:
     table = CALL.with_rung(
-        PLEAD.when("may_plead_in_time", holds="wait_fits"), failed_transiently="may_resend"
+        ENTREAT.when("may_entreat_in_time", holds="wait_fits"), failed_transiently="may_resend"
     )
     call = run(Policy(table=table), [Failure("rate_limit", asked_wait=7.0), ANSWER])
     assert [(step.target, step.wait) for step in call.journal.steps if step.wait] == [
-        ("plead", 7.0)
+        ("entreat", 7.0)
     ]
     call = run(Policy(table=table), [Failure("rate_limit", asked_wait=700.0)])
     assert targets(call) == ["failed"]
 
 
 def test_its_waits_are_of_the_series_that_it_names() -> None:
-    patient = attrs.evolve(PLEAD, wait="reask", limit=2)
+    patient = attrs.evolve(ENTREAT, wait="reask", limit=2)
     call = run(Policy(table=CALL.with_rung(patient, refused=None)), [FILTERED])
     assert [step.wait for step in call.journal.steps if step.wait] == [1.0, 2.0]
 
@@ -91,13 +92,13 @@ def test_a_limit_that_is_no_number_of_times_is_refused(wrong: Any) -> None:
 
 
 def test_a_hint_of_an_unknown_rung_is_refused_with_the_name_that_was_meant() -> None:
-    with pytest.raises(ConfigurationError, match="unknown rung 'pleed'; did you mean 'plead'"):
-        Policy(table=TABLE, hints=Hints(rungs={"pleed": "x"}))
+    with pytest.raises(ConfigurationError, match="unknown rung 'entraet'; did you mean 'entreat'"):
+        Policy(table=TABLE, hints=Hints(rungs={"entraet": "x"}))
 
 
 @pytest.mark.full
 def test_a_limit_that_the_declaration_leaves_to_its_owner_must_be_given() -> None:
-    table = CALL.with_rung(attrs.evolve(PLEAD, limit=None), refused=None)
+    table = CALL.with_rung(attrs.evolve(ENTREAT, limit=None), refused=None)
     with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
         Policy(table=table)
     assert rungwise.verify(Policy(table=table, limits=Limits(pleas=2))).limits["pleas"] == 2
@@ -119,9 +120,9 @@ def off_topic(reply: Reply) -> bool:
     return "sky" not in reply.text
 
 
-def pleading(of: Any = off_topic, **options: Any) -> Policy:
-    plead = Rung("plead", holds=Fact("is_off_topic", of=of), hint="Answer about the sky.")
-    return Policy(table=CALL.with_rung(plead, answered=None), **options)
+def entreating(of: Any = off_topic, **options: Any) -> Policy:
+    entreat = Rung("entreat", holds=Fact("is_off_topic", of=of), hint="Answer about the sky.")
+    return Policy(table=CALL.with_rung(entreat, answered=None), **options)
 
 
 def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[Any], list[Any]]:
@@ -140,7 +141,7 @@ def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[An
 
 
 def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> None:
-    call, sent, events = played(pleading(), CATS, SKY, is_streaming=True, contents=True)
+    call, sent, events = played(entreating(), CATS, SKY, is_streaming=True, contents=True)
     assert (call.result.text, call.result.parts, call.result.attempts) == (SKY.text, (SKY.text,), 2)
     assert [getattr(message, "text", None) for message in sent[1].messages] == [
         None,
@@ -153,7 +154,7 @@ def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> No
 
 
 def test_when_its_rung_is_used_up_the_answer_stands() -> None:
-    call, _, _ = played(pleading(), CATS, CATS)
+    call, _, _ = played(entreating(), CATS, CATS)
     assert (call.result.outcome, call.result.text, call.result.parts) == (
         "done",
         CATS.text,
@@ -163,7 +164,7 @@ def test_when_its_rung_is_used_up_the_answer_stands() -> None:
 
 def test_a_fact_is_found_once_for_each_reply_and_a_replay_believes_the_journal() -> None:
     asked = count()
-    policy = pleading(lambda reply: next(asked) == 0)  # which changes with time
+    policy = entreating(lambda reply: next(asked) == 0)  # which changes with time
     call, _, _ = played(policy, CATS, CATS, contents=True)
     assert next(asked) == 2
     again = replay(Journal.from_json(call.journal.to_json()), policy)
@@ -172,7 +173,7 @@ def test_a_fact_is_found_once_for_each_reply_and_a_replay_believes_the_journal()
 
 
 def test_where_no_reply_came_none_of_ones_own_facts_is_asked() -> None:
-    call, _, _ = played(pleading(lambda reply: pytest.fail("asked")), Failure("server_error"))
+    call, _, _ = played(entreating(lambda reply: pytest.fail("asked")), Failure("server_error"))
     assert call.position.state == "retry"
 
 
@@ -191,7 +192,7 @@ def test_where_no_reply_came_none_of_ones_own_facts_is_asked() -> None:
 def test_a_fact_that_lies_is_an_error_that_names_it_and_leaves_the_call_as_it_was(
     of: Any, says: str
 ) -> None:
-    call = Call(Request("Why is the sky blue?"), pleading(of))
+    call = Call(Request("Why is the sky blue?"), entreating(of))
     call.begin()
     with pytest.raises(ConfigurationError, match=says) as caught:
         call.receive(CATS)
@@ -201,15 +202,19 @@ def test_a_fact_that_lies_is_an_error_that_names_it_and_leaves_the_call_as_it_wa
 
 
 def test_limits_of_ones_own_rungs_stand_in_toml_like_the_others() -> None:
-    table = pleading().table
-    assert pleading().limits.pleads == 1
-    assert Policy.from_toml("[limits]\npleads = 2\nretries = 0\n", table=table).limits.pleads == 2
-    with pytest.raises(ConfigurationError, match="unknown limit 'plead'; did you mean 'pleads'"):
-        Policy.from_toml("[limits]\nplead = 2\n", table=table)
-    with pytest.raises(ConfigurationError, match="unknown limit 'pleads'"):
-        Policy.from_toml("[limits]\npleads = 2\n")
-    with pytest.raises(ConfigurationError, match=r"Limits\.pleads must be a whole number"):
-        Policy.from_toml("[limits]\npleads = -1\n", table=table)
+    table = entreating().table
+    assert entreating().limits.entreats == 1
+    assert (
+        Policy.from_toml("[limits]\nentreats = 2\nretries = 0\n", table=table).limits.entreats == 2
+    )
+    with pytest.raises(
+        ConfigurationError, match="unknown limit 'entreat'; did you mean 'entreats'"
+    ):
+        Policy.from_toml("[limits]\nentreat = 2\n", table=table)
+    with pytest.raises(ConfigurationError, match="unknown limit 'entreats'"):
+        Policy.from_toml("[limits]\nentreats = 2\n")
+    with pytest.raises(ConfigurationError, match=r"Limits\.entreats must be a whole number"):
+        Policy.from_toml("[limits]\nentreats = -1\n", table=table)
 
 
 CUT = Reply("The sky is blue because of Ray", stop_reason="length", stop_raw="length")
@@ -218,12 +223,12 @@ OTHER = Reply("leigh scattering, as cats know.", stop_reason="stop", stop_raw="s
 
 
 def test_a_fact_judges_the_whole_answer_where_the_reply_is_its_rest() -> None:
-    call, _, _ = played(pleading(), CUT, REST)
+    call, _, _ = played(entreating(), CUT, REST)
     assert (call.result.outcome, call.result.text) == ("done", CUT.text + REST.text)
 
 
 def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
-    policy = pleading(lambda reply: "cats" in reply.text)
+    policy = entreating(lambda reply: "cats" in reply.text)
     call, _, events = played(policy, CUT, OTHER, SKY, is_streaming=True)
     assert (call.result.text, call.result.parts) == (SKY.text, (SKY.text,))
     assert [event for event in events if isinstance(event, Discard)] == [
@@ -234,7 +239,7 @@ def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
 @pytest.mark.parametrize("prefills", [False, True])
 def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> None:
     link = PlainLink(prefills=prefills)
-    _, sent, _ = played(pleading(), CATS, CUT, REST, chain=[link])
+    _, sent, _ = played(entreating(), CATS, CUT, REST, chain=[link])
     said = [getattr(message, "text", None) for message in sent[2].messages]
     went_on = [] if prefills else [rungwise.Hints().continuation]
     assert said == [None, "Answer about the sky.", CUT.text, *went_on]
@@ -265,15 +270,15 @@ def test_a_change_that_raises_is_an_error_that_names_its_rung() -> None:
     def change(transcript: Any, observation: Any) -> None:
         raise ValueError(transcript.gathered)
 
-    plead = Rung("plead", holds=Fact("is_off_topic", of=off_topic), change=change)
+    entreat = Rung("entreat", holds=Fact("is_off_topic", of=off_topic), change=change)
     with pytest.raises(
-        ConfigurationError, match="the rung 'plead' raised ValueError when it changed the request"
+        ConfigurationError, match="the rung 'entreat' raised ValueError when it changed the request"
     ):
-        played(Policy(table=CALL.with_rung(plead, answered=None)), CATS)
+        played(Policy(table=CALL.with_rung(entreat, answered=None)), CATS)
 
 
 def test_what_was_taken_out_is_asked_no_more_and_may_be_declared_anew() -> None:
-    without = pleading(lambda reply: pytest.fail("asked")).table.without("plead")
+    without = entreating(lambda reply: pytest.fail("asked")).table.without("entreat")
     call, _, _ = played(Policy(table=without), CATS)
     assert call.result.text == CATS.text
     nudge = Rung("nudge", holds=Fact("is_off_topic", of=off_topic), hint="Please.")
@@ -297,9 +302,9 @@ def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -
 @pytest.mark.parametrize(
     ("rung", "says"),
     [
-        (Rung("plead", holds=Fact("is_rude")), "nobody finds the fact 'is_rude'"),
+        (Rung("entreat", holds=Fact("is_rude")), "nobody finds the fact 'is_rude'"),
         (
-            Rung("plead", holds=Fact("is_off_topic", of=off_topic), lacks="connection_was_stail"),
+            Rung("entreat", holds=Fact("is_off_topic", of=off_topic), lacks="connection_was_stail"),
             "which the table does not declare; did you mean",
         ),
     ],

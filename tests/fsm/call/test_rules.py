@@ -9,14 +9,14 @@ from rungwise.fsm.call.conversation.observation import RAISED
 from rungwise.fsm.call.rules import check_call_table, faults_of
 from rungwise.fsm.call.table import CONTINUE, FALL_BACK
 from rungwise.testing import run
-from support.tables import PLEAD, replacing, row_of
+from support.tables import ENTREAT, replacing, row_of
 
 DECLARED = (
-    PLEAD,
-    PLEAD.when("may_plead_in_time", holds="wait_fits").guard,
-    PLEAD.when("may_plead_elsewhere", holds="has_next_backend").guard,
-    PLEAD.when("may_plead_blankly", lacks="added_text").guard,
-    PLEAD.when("may_plead_anew", lacks="has_text").guard,
+    ENTREAT,
+    ENTREAT.when("may_entreat_in_time", holds="wait_fits").guard,
+    ENTREAT.when("may_entreat_elsewhere", holds="has_next_backend").guard,
+    ENTREAT.when("may_entreat_blankly", lacks="added_text").guard,
+    ENTREAT.when("may_entreat_anew", lacks="has_text").guard,
     FALL_BACK.when("may_move_back", holds="wait_fits").guard,
     CONTINUE.when("may_go_on_at_once", holds="wait_fits").guard,
     Effect("spend_move", spends="fallbacks", refills="continuations"),
@@ -39,13 +39,16 @@ def test_the_shipped_table_keeps_the_rules() -> None:
 
 
 NEEDY = [
-    (Row("refused", "await", "may_plead", "retry", "spend_plea"), "wait_fits"),
-    (Row("failed_transiently", "await", "may_plead", "retry", "spend_plea"), "wait_fits"),
-    (Row("refused", "await", "may_plead", "fallback", "spend_plea"), "has_next_backend"),
-    (Row("overflowed", "await", "may_plead", "compact", "spend_plea"), "has_compactor"),
-    (Row("rejected_fixably", "await", "may_plead_in_time", "repair", "spend_plea"), "repair_known"),
-    (Row("interrupted", "await", "may_plead", "continuation", "spend_plea"), "wait_fits"),
-    (Row("failed_transiently", "await", "may_plead", "plead", "spend_plea"), "wait_fits"),
+    (Row("refused", "await", "may_entreat", "retry", "spend_plea"), "wait_fits"),
+    (Row("failed_transiently", "await", "may_entreat", "retry", "spend_plea"), "wait_fits"),
+    (Row("refused", "await", "may_entreat", "fallback", "spend_plea"), "has_next_backend"),
+    (Row("overflowed", "await", "may_entreat", "compact", "spend_plea"), "has_compactor"),
+    (
+        Row("rejected_fixably", "await", "may_entreat_in_time", "repair", "spend_plea"),
+        "repair_known",
+    ),
+    (Row("interrupted", "await", "may_entreat", "continuation", "spend_plea"), "wait_fits"),
+    (Row("failed_transiently", "await", "may_entreat", "entreat", "spend_plea"), "wait_fits"),
 ]
 
 
@@ -57,9 +60,9 @@ def test_a_row_without_what_its_target_needs_is_refused(row: Row, fact: str) -> 
 
 
 FINE = [
-    Row("refused", "await", "may_plead", "plead", "spend_plea"),
-    Row("failed_transiently", "await", "may_plead_in_time", "plead", "spend_plea"),
-    Row("malformed", "await", "may_plead_in_time", "retry", "spend_plea"),
+    Row("refused", "await", "may_entreat", "entreat", "spend_plea"),
+    Row("failed_transiently", "await", "may_entreat_in_time", "entreat", "spend_plea"),
+    Row("malformed", "await", "may_entreat_in_time", "retry", "spend_plea"),
 ]
 
 
@@ -81,14 +84,14 @@ REFUSED = [
     (Row("truncated", "await", "may_enlarge", "enlarge", "spend_enlargement"), KEPT),
     (Row("truncated", "await", "may_reask", "reask", "spend_reask"), KEPT),
     (Row("truncated", "await", "may_nudge", "nudge", "spend_nudge"), KEPT),
-    (Row("truncated", "await", "may_plead", "plead", "spend_plea"), KEPT),
-    (Row("truncated", "await", "may_plead", "continuation", "spend_plea"), KEPT),
+    (Row("truncated", "await", "may_entreat", "entreat", "spend_plea"), KEPT),
+    (Row("truncated", "await", "may_entreat", "continuation", "spend_plea"), KEPT),
     (
-        Row("refused", "await", "may_plead_elsewhere", "fallback", "spend_plea"),
+        Row("refused", "await", "may_entreat_elsewhere", "fallback", "spend_plea"),
         "take one of 'fallbacks', not of 'pleas'",
     ),
     (
-        Row("only_reasoned", "await", "may_plead", "prefill", "spend_plea"),
+        Row("only_reasoned", "await", "may_entreat", "prefill", "spend_plea"),
         "must take one of 'prefills'",
     ),
     (
@@ -144,8 +147,8 @@ TAKEN = [
     # The certificate can tell what they cost.
     Row("truncated", "await", "may_fall_back", "fallback", "spend_fallback"),
     Row("answered", "await", "may_compact", "compact", "spend_compaction"),
-    Row("truncated", "await", "may_plead_blankly", "plead", "spend_plea"),
-    Row("paused", "await", "may_plead_anew", "plead", "spend_plea"),
+    Row("truncated", "await", "may_entreat_blankly", "entreat", "spend_plea"),
+    Row("paused", "await", "may_entreat_anew", "entreat", "spend_plea"),
     Row("truncated", "await", "may_continue", "nudge", "spend_continuation"),
     Row("came_empty", "await", "may_continue", "reask", "spend_both"),
     # an answer that leads to a rung is taken back

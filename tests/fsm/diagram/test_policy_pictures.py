@@ -268,7 +268,7 @@ MARKED: dict[Format, tuple[str, ...]] = {
     "dot": ("<b>+</b> ", "<b>−</b> ", "<b>now off</b>", "<s>", "dashed"),
     "rows": ("**+ new**", "**− gone**", "**now off**", "~~"),
 }
-PLEAD = Rung("plead", hint="Please.")
+ENTREAT = Rung("entreat", hint="Please.")
 
 
 @pytest.mark.parametrize(("format", "view"), PICTURES)
@@ -277,7 +277,7 @@ def test_a_change_is_told_by_signs_and_not_by_colours_alone(format: Format, view
     table = (
         CALL.without("prefill")
         .reordered("malformed", SWAPPED)
-        .with_rung(PLEAD, came_empty="may_nudge")
+        .with_rung(ENTREAT, came_empty="may_nudge")
     )
     text = draw(
         change_of(picture(one), picture(Policy(table=table, switch_after={"empty": 1000}))),

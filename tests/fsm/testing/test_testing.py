@@ -47,7 +47,7 @@ from rungwise.fsm.testing.scripted import ScriptedLink
 from rungwise.testing import ScriptedReply
 from support.drawn import chains, chunkings
 from support.sampling import examples
-from support.tables import redeclaring, row_of, tampered, unchecked
+from support.tables import OTHERS_OFF, redeclaring, row_of, tampered, unchecked
 
 ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
 EMPTY = Reply(stop_reason="stop", stop_raw="stop")
@@ -62,7 +62,14 @@ SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_
 DEFAULT = rungwise.Policy()
 SMALL = rungwise.Policy(
     limits=rungwise.Limits(
-        retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1
+        **OTHERS_OFF,
+        retries=1,
+        reasks=1,
+        prefills=1,
+        enlargements=1,
+        repairs=1,
+        compactions=1,
+        continuations=1,
     ),
     budget=rungwise.Budget(seconds=120),
 )
@@ -784,13 +791,14 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     for script in ([ANSWER], [ANSWER], [EMPTY]):
         coverage.record(EndedCall.of(testing.run(SMALL, script), certificate=certificate))
     assert (coverage.paths, coverage.distinct) == (3, 2)
-    assert coverage.states == (5, 22)
+    states = len(rungwise.CALL.states)
+    assert coverage.states == (5, states)
     attempts, waiting = coverage.extremes
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
     assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
     rows = len(rungwise.CALL.rows)
     told = (
-        f"3 paths, 2 of them different; 5 of 22 states and 5 of {rows} rows; at worst 2 of "
+        f"3 paths, 2 of them different; 5 of {states} states and 5 of {rows} rows; at worst 2 of "
         f"15 attempts"
     )
     assert coverage.summary().startswith(told)

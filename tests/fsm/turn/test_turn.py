@@ -24,6 +24,7 @@ from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
+from support.tables import OTHERS_OFF
 from support.turns import OVERFLOW, USAGE, cut, said
 from support.turns import calling as calls
 
@@ -191,6 +192,7 @@ def test_a_summary_that_calls_tools_gets_none_and_ends_the_turn() -> None:
     assert len(played.ran) == 1
 
 
+LIMITS = rungwise.Limits(**OTHERS_OFF, continuations=0, retries=0)
 BROKEN_OFF = Reply("Herons nest in", interrupted=True, usage=USAGE)
 
 
@@ -201,7 +203,7 @@ def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> No
     policy = TurnPolicy(
         auto_continues=1,
         same_calls=1,
-        call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0)),
+        call=rungwise.Policy(limits=LIMITS),
     )
     played = play(
         calls("look", text="I look."), reply, policy=policy, compactor=lambda messages: messages[:1]
@@ -215,7 +217,8 @@ def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> No
     "reply", [OVERFLOW, Failure("auth"), Reply(stop_reason="content_filter"), calls("look")]
 )
 def test_a_summary_that_leaves_the_turn_without_a_text_is_no_success(reply: Any) -> None:
-    policy = TurnPolicy(auto_continues=1, same_calls=1)
+    call = rungwise.Policy(limits=rungwise.Limits(**OTHERS_OFF))
+    policy = TurnPolicy(auto_continues=1, same_calls=1, call=call)
     played = play(calls("look"), reply, policy=policy, compactor=lambda messages: messages[:1])
     assert (played.result.outcome, played.result.text) == ("failed", "")
     with pytest.raises(rungwise.TurnFailed):
@@ -398,7 +401,7 @@ def test_nothing_is_shortened_where_the_turn_could_not_go_on() -> None:
     ],
 )
 def test_a_call_that_fails_ends_the_turn_with_what_was_gathered(reply: Any, event: str) -> None:
-    policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0)))
+    policy = TurnPolicy(call=rungwise.Policy(limits=LIMITS))
     played = play(calls("look"), reply, policy=policy)
     assert (played.result.outcome, played.events[-1]) == ("failed", event)
     assert [role for role, _ in plain(played)][:3] == ["user", "assistant", "tool"]

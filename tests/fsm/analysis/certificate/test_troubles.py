@@ -5,6 +5,7 @@ worked out by hand.
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import rungwise
 from rungwise.core import Call, Reply, Request
@@ -18,8 +19,11 @@ from rungwise.fsm.analysis.certificate.courses import (
 )
 from rungwise.fsm.analysis.certificate.troubles import troubles_of
 from rungwise.fsm.call.table import CALL
+from support.facts import Check
+from support.tables import OTHERS_OFF
 
-DEFAULT = rungwise.Policy()
+DEFAULT = rungwise.Policy(limits=rungwise.Limits(**OTHERS_OFF))
+"""The default policy, with those rungs alone that are worked out by hand here."""
 
 RETRIED = (
     "retry x3 (2, 4, 8 s) → failed; 4 attempts, 14 to 21 s",
@@ -122,6 +126,14 @@ def test_the_default_policy_handles_every_trouble_as_its_table_says() -> None:
     assert not any(each.is_change for each in found)
 
 
+def test_the_default_policy_handles_each_trouble_as_is_written_down(fact: Check) -> None:
+    policy = rungwise.Policy()
+    found = trouble_changes(policy, policy)
+    alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
+    for name in alone:
+        fact(name, [alone[name], both[name]])
+
+
 def test_a_trouble_that_passes_comes_first() -> None:
     found = trouble_changes(DEFAULT, DEFAULT)
     assert [*dict.fromkeys(each.scene for each in found)] == list(scenes_of(2))
@@ -150,7 +162,7 @@ def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its
 
 
 def test_troubles_with_the_same_courses_share_a_line() -> None:
-    new = rungwise.Policy(waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
+    new = evolve(DEFAULT, waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
     found = [
         each for each in trouble_changes(DEFAULT, new) if each.scene == Scene("every attempt", 2)
     ]
@@ -173,7 +185,9 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
         "retry x3 (2, 4, 8 s) → failed or over_budget; 3 to 4 attempts, 9 to 14 s; "
         "the path is that with the shortest waits"
     )
-    poor = rungwise.Policy(budget=rungwise.Budget(money=0.021))
+    poor = rungwise.Policy(
+        budget=rungwise.Budget(money=0.021), limits=rungwise.Limits(**OTHERS_OFF)
+    )
     priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
     assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
@@ -198,19 +212,24 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
         raise AssertionError
 
     fact = rungwise.Fact("is_off_topic", of=never, says="the answer is beside the point")
-    plead = rungwise.Rung(
-        "plead", limit=2, holds=fact, hint="To the point.", says="one may plead", does="pleading"
+    entreat = rungwise.Rung(
+        "entreat",
+        limit=2,
+        holds=fact,
+        hint="To the point.",
+        says="one may entreat",
+        does="entreating",
     )
     # which is soon proved
     small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")
     old = rungwise.Policy(table=small)
-    new = rungwise.Policy(table=small.with_rung(plead, answered=None))
+    new = rungwise.Policy(table=small.with_rung(entreat, answered=None))
     changed = [each for each in trouble_changes(old, new) if each.is_change]
     change = changed[-1]
     assert {each.names for each in changed} == {change.names}
     assert change.names == ("200 with text and a clean stop, on which is_off_topic holds",)
     assert str(change.old) == "not asked again → done; 1 attempt"
-    assert str(change.new) == "plead x2 → done; 3 attempts"
+    assert str(change.new) == "entreat x2 → done; 3 attempts"
 
 
 @pytest.mark.parametrize("event", troubles.EVENTS)

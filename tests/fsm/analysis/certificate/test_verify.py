@@ -11,20 +11,27 @@ from rungwise.core import Effect, Guard, PlainLink, Table
 from rungwise.fsm.analysis.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.engine.checker.counterexample import Property
 from rungwise.fsm.engine.checker.properties import BOUNDED, COUNTS, ENDS, FALLS, TOTAL
+from support.facts import Check
 from support.sampling import sampled
-from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tampered, unchecked
+from support.tables import (
+    COUNTERS,
+    ENTREAT,
+    OTHERS_OFF,
+    redeclaring,
+    replacing,
+    row_of,
+    tampered,
+    unchecked,
+)
 
 # the certificate
 
 
-@pytest.mark.parametrize(
-    ("chain", "configurations"),
-    [(1, 6153), pytest.param(2, 12301, marks=pytest.mark.full), (3, 12301)],
-)
-def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
+@pytest.mark.parametrize("chain", [1, pytest.param(2, marks=pytest.mark.full), 3])
+def test_the_default_policy_is_proved(chain: int, fact: Check) -> None:
     certificate = verify(chain=chain)
     assert certificate.ok
-    assert certificate.configurations == configurations
+    fact(f"configurations, {chain} backends", certificate.configurations)
     assert certificate.limits["fallbacks"] == chain - 1
     assert set(certificate.walked.values()) <= {0, 1}
     assert [each.name for each in certificate.properties] == [
@@ -47,18 +54,19 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
         "the figures hold with health and without",
         "the figures hold over any number of crashes",
     ]
-    assert len(certificate.overlaps) == 128
+    fact("overlaps", len(certificate.overlaps))
     assert [each.row for each in certificate.rows] == list(CALL.rows)
 
 
-def test_json_states_everything_as_plain_values() -> None:
+def test_json_states_everything_as_plain_values(fact: Check) -> None:
     plain = json.loads(json.dumps(verify(chain=2, max_tokens=4096).to_json()))
     assert plain["ok"] is True
     assert plain["chain"] == ["backend 1", "backend 2"]
-    assert plain["configurations"] == 12301
+    fact("configurations, 2 backends", plain["configurations"])
     assert {each["verdict"] for each in plain["properties"]} == {"holds"}
     attempts = plain["worst"][0]
-    assert (attempts["name"], attempts["value"], attempts["ladder"]) == ("attempts", 24, 68)
+    assert (attempts["name"], attempts["value"]) == ("attempts", 24)
+    fact("attempts of the ladder alone, 2 backends", attempts["ladder"])
     assert attempts["ended_by"] == "budget.attempts"
     assert attempts["path"].startswith("ask, ")
     assert "fallback" in attempts["path"]
@@ -68,9 +76,11 @@ def test_json_states_everything_as_plain_values() -> None:
 
 
 def test_text_names_the_figures() -> None:
-    text = verify(chain=2, max_tokens=4096).to_text()
+    certificate = verify(chain=2, max_tokens=4096)
+    text = certificate.to_text()
+    ladder = certificate.worst[0].ladder
     assert text.startswith("# Certificate: call\n\nEverything holds.\n")
-    assert "| attempts | 24; budget.attempts ends it (the ladder alone: 68) |" in text
+    assert f"| attempts | 24; budget.attempts ends it (the ladder alone: {ladder}) |" in text
     assert (
         "| [may_prefill] -> prefill | prefills |  | finds prefills < limit, takes one | "
         "only_reasoned |" in text
@@ -121,7 +131,8 @@ def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
         "repairs",
         "compactions",
     )
-    policy = Policy(limits=Limits(**dict.fromkeys(names, 0), retries=12, continuations=40))
+    off = dict.fromkeys(names, 0) | OTHERS_OFF
+    policy = Policy(limits=Limits(**off, retries=12, continuations=40))
     seen: list[int] = []
     certificate = verify(policy, exhaustive=True, progress=seen.append)
     assert certificate.ok
@@ -155,7 +166,7 @@ def test_an_unknown_figure_says_what_is_missing() -> None:
 @pytest.mark.full
 def test_tables_without_some_rungs_are_accepted() -> None:
     table = CALL.without("prefill", "repair")
-    certificate = verify(Policy(table=table), 2, max_tokens=100)
+    certificate = verify(Policy(table=table, limits=Limits(**OTHERS_OFF)), 2, max_tokens=100)
     assert certificate.ok
     assert certificate.worst[0].ladder == 1 + 1 + 2 * 1 + 3 + 5 * (3 + 3) + 2 * (1 + 2 + 3) + 3
 
@@ -168,7 +179,8 @@ def test_a_table_in_another_order_is_accepted() -> None:
 
 @pytest.mark.full
 def test_a_rung_with_its_own_counter_is_accepted_and_counted() -> None:
-    policy = Policy(table=CALL.with_rung(PLEAD, refused=None), limits=Limits(pleas=2))
+    limits = Limits(**OTHERS_OFF, pleas=2)
+    policy = Policy(table=CALL.with_rung(ENTREAT, refused=None), limits=limits)
     certificate = verify(policy, max_tokens=4096)
     assert certificate.ok
     assert certificate.worst[0].ladder == 47 + 2 + 2

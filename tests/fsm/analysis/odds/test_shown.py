@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from html import unescape
 from itertools import combinations
-from pathlib import Path
 from xml.etree import ElementTree
 
 import attrs
@@ -22,11 +21,11 @@ from rungwise.fsm.analysis.odds.shown import FORMS, Comparison, Figure, compare,
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.diagram.svg.document import PITCH, SIZES
+from support.docs_picture import PICTURE, drawn, is_the_same
 from support.sampled_odds import random_rates
 
 NAMES = ("gpt-5 eu", "sonnet us", "haiku")
 HOSTILE = ("<b>&\"'</svg><script>", "\x1b[31mred\x07\x00\u202edne", "x" * 3000)
-NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?|\.\d+")
 NEW = Policy(limits=Limits(retries=0))
 
 
@@ -279,11 +278,5 @@ def test_a_comparison_passes_through_json() -> None:
 
 
 def test_the_picture_of_the_docs_is_that_of_the_example() -> None:
-    """`rungwise odds -o docs/pages/images/odds.svg` draws it anew."""
-    kept = (
-        Path(__file__).parents[4].joinpath("docs/pages/images/odds.svg").read_text(encoding="utf-8")
-    )
-    drawn = FORMS[".svg"](odds(Policy(), Rates.example()), None)
-    assert NUMBER.sub("", drawn) == NUMBER.sub("", kept)
-    values, others = ([float(each) for each in NUMBER.findall(text)] for text in (drawn, kept))
-    assert values == pytest.approx(others, abs=0.2), "numpy may round otherwise elsewhere"
+    """`python tests/renew.py` draws it anew."""
+    assert is_the_same(drawn(), PICTURE.read_text(encoding="utf-8"))

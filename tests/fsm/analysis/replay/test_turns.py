@@ -75,13 +75,13 @@ def test_with_contents_the_answer_the_results_and_what_was_handed_off_are_there(
 
 @pytest.mark.full
 def test_a_journal_replays_with_its_own_rungs_or_those_of_a_given_policy() -> None:
-    plead = Rung(
-        "plead",
+    entreat = Rung(
+        "entreat",
         limit=1,
         holds=Fact("is_off_topic", of=lambda reply: "sky" in reply.text),
         hint="Herons!",
     )
-    policy = TurnPolicy(call=Policy(table=CALL.with_rung(plead, answered=None)))
+    policy = TurnPolicy(call=Policy(table=CALL.with_rung(entreat, answered=None)))
     turn = played(said("The sky."), END, policy=policy)
     assert replay(turn.journal).outcome == "finished"
     read = TurnJournal.from_json(turn.journal.to_json())

@@ -219,7 +219,9 @@ def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) 
 def test_policies_whose_own_fact_has_another_function_differ() -> None:
     one, other = (
         rungwise.Policy(
-            table=CALL.with_rung(rungwise.Rung("plead", holds=fact, hint="Please."), answered=None)
+            table=CALL.with_rung(
+                rungwise.Rung("entreat", holds=fact, hint="Please."), answered=None
+            )
         )
         for fact in (rungwise.Fact("is_odd", of=bool), rungwise.Fact("is_odd", of=callable))
     )
@@ -458,10 +460,11 @@ def test_numbers_that_bear_on_an_event_change_it_too() -> None:
 
 @pytest.mark.full
 def test_a_rung_without_waits_is_shown_as_taken() -> None:
-    plead = rungwise.Rung("plead", holds="overran", hint="Please.")
+    entreat = rungwise.Rung("entreat", holds="overran", hint="Please.")
     tables = [
-        rungwise.CALL.with_rung(evolve(plead, wait=wait), answered=None) for wait in (None, "retry")
+        rungwise.CALL.with_rung(evolve(entreat, wait=wait), answered=None)
+        for wait in (None, "retry")
     ]
     (change,) = waits_of(*(rungwise.Policy(table=table) for table in tables))
-    assert (change.name, change.old) == ("plead", "at most once")
+    assert (change.name, change.old) == ("entreat", "at most once")
     assert change.new.startswith("at most once, after 2 s")

@@ -13,7 +13,7 @@ from rungwise.fsm.diagram import render_error
 from rungwise.fsm.engine.checker.check import check_table
 from rungwise.fsm.engine.checker.structure import problems
 from support.sampling import sampled
-from support.tables import PLEAD, redeclaring, replacing, row_of
+from support.tables import ENTREAT, redeclaring, replacing, row_of
 
 CARELESS = redeclaring(CALL, Guard("may_reask", lacks="same_empty_again"))
 BACK, REFUSED, REASK = (
@@ -140,10 +140,10 @@ FAULTS = [
         "",
     ),
     (
-        CALL.with_rung(PLEAD, refused=None).with_rung(
+        CALL.with_rung(ENTREAT, refused=None).with_rung(
             Rung("beg", unit="plea", verb="beg", limit=5), refused=None
         ),
-        "the rung 'plead' shares the counter 'pleas' with another, of another limit",
+        "the rung 'entreat' shares the counter 'pleas' with another, of another limit",
         "",
     ),
     (evolve(CALL, start="done"), "the start 'done' is left by no row", ""),
@@ -187,11 +187,11 @@ def test_an_island_of_states_is_refused() -> None:
 
 @pytest.mark.full
 def test_a_row_that_those_before_it_leave_nothing_to_is_refused() -> None:
-    narrow = PLEAD.when("may_plead_meekly", holds="has_text")
-    table = CALL.with_rung(PLEAD, refused=None).with_rung(narrow, refused=None)
+    narrow = ENTREAT.when("may_entreat_meekly", holds="has_text")
+    table = CALL.with_rung(ENTREAT, refused=None).with_rung(narrow, refused=None)
     assert (
-        "[may_plead_meekly] / spend_plea--> plead: is never taken: the rows before it always win"
-        in refusal(table)
+        "[may_entreat_meekly] / spend_plea--> entreat: is never taken: "
+        "the rows before it always win" in refusal(table)
     )
 
 

@@ -43,7 +43,7 @@ from rungwise.fsm.engine.checker.structure import problems
 from rungwise.fsm.testing import strategies
 from support.drawn import chains
 from support.sampling import examples
-from support.tables import redeclaring, replacing, unchecked
+from support.tables import OTHERS_OFF, redeclaring, replacing, unchecked
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -284,7 +284,7 @@ class Expectation:
     @policy.default
     def _policy(self) -> rungwise.Policy:
         return rungwise.Policy(
-            limits=rungwise.Limits(**self.limits),
+            limits=rungwise.Limits(**{**self.others_off, **self.limits}),
             budget=rungwise.Budget(
                 attempts=self.attempts,
                 seconds=self.seconds,
@@ -295,6 +295,15 @@ class Expectation:
             switch_after=self.switch_after,
             after_refusal=self.after_refusal or "fall_back",
         )
+
+    @property
+    def others_off(self) -> dict[str, int]:
+        """Return a limit of 0 for each rung that was added since and is not in the path, so that a
+        new rung leaves the expectations of the others as they are.
+        """
+        path = {state.partition(" ")[0] for state in self.path}
+        taken = {rung.counter for rung in CALL.declared_rungs if rung.name in path}
+        return {name: 0 for name in OTHERS_OFF if name not in taken}
 
     @property
     def chain(self) -> list[PlainLink]:

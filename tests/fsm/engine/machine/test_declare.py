@@ -112,7 +112,7 @@ def test_a_value_of_another_kind_is_named(build: Callable[[], Any], says: str) -
 
 def test_a_rung_declares_its_guard_its_effect_and_its_counter() -> None:
     rung = Rung(
-        "plead",
+        "entreat",
         unit="plea",
         verb="beg",
         holds="has_text",
@@ -143,13 +143,13 @@ def test_a_counter_is_named_by_its_unit_in_the_plural(unit: str, counter: str) -
 def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
     odd = Fact("is_odd")
     even = Fact("is_even")
-    rung = Rung("plead", holds=("wait_fits", odd), lacks="has_text")
-    entry = rung.when("may_plead_now", holds=(even, "added_text"), lacks="overran", says="now")
+    rung = Rung("entreat", holds=("wait_fits", odd), lacks="has_text")
+    entry = rung.when("may_entreat_now", holds=(even, "added_text"), lacks="overran", says="now")
     assert entry == Entry(
         rung,
         Guard(
-            "may_plead_now",
-            counter="pleads",
+            "may_entreat_now",
+            counter="entreats",
             holds=("is_even", "added_text", "wait_fits", "is_odd"),
             lacks=("overran", "has_text"),
             says="now",
