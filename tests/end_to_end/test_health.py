@@ -20,6 +20,7 @@ from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.clocked import clocked
 from support.modes import Caller
 from support.remembering import Clock, steps
+from support.tables import of_known_rungs
 
 pytestmark = pytest.mark.sampled(1)
 
@@ -126,7 +127,7 @@ def test_what_speaks_of_the_request_is_no_evidence(
     mode: str, lake: Lake, reply: ScriptedReply
 ) -> None:
     lake.reply = reply
-    with Caller(mode, lake.chain, **Clock().options) as caller:
+    with Caller(mode, lake.chain, policy=of_known_rungs(), **Clock().options) as caller:
         assert [caller.ask().text for _ in range(4)] == [OTHER.text] * 4
         assert caller.client.health()["primary"] == BackendHealth()
     assert lake.counts == [4, 4]

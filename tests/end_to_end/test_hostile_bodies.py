@@ -20,6 +20,7 @@ from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
 from support.modes import EVERY, Caller
 from support.raw_server import Peer, RawServer, completion, event
 from support.sampling import sampled
+from support.tables import of_known_rungs
 
 CEILING = 32 * 8 * 2**20
 POLICY = rungwise.Policy(limits=rungwise.Limits(retries=0, continuations=0))
@@ -395,7 +396,7 @@ def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(
     raw: Serve, mode: str, body: bytes
 ) -> None:
     server = raw("", body)
-    result = run(server, mode, policy=rungwise.Policy())
+    result = run(server, mode, policy=of_known_rungs())
     assert (result.outcome, result.text, len(server.requests)) == ("refused", "", 1)
 
 
@@ -419,7 +420,7 @@ def test_a_refusal_in_a_whole_body_without_an_end_is_one(
             }
         ).encode(),
     )
-    assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.requests)) == (
+    assert (run(server, mode, policy=of_known_rungs()).outcome, len(server.requests)) == (
         "refused",
         1,
     )

@@ -13,6 +13,7 @@ from rungwise.fsm.replies.parts import Message, OpaquePart, ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support import modes, protocols
 from support.modes import EVERY
+from support.tables import of_known_rungs
 
 USER = {"type": "message", "role": "user", "content": "Where?"}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
@@ -48,7 +49,9 @@ def serve(*replies: ScriptedReply) -> EmbeddedProvider:
 
 def ask(mode: str, chain: Any, messages: Any = (USER,), **options: Any) -> rungwise.Result:
     waits: list[float] = []
-    client = Client(chain, **modes.waits_into(waits), **modes.options_of(mode))
+    client = Client(
+        chain, policy=of_known_rungs(), **modes.waits_into(waits), **modes.options_of(mode)
+    )
     try:
         return modes.ask(client, mode, [*messages], **options)
     finally:

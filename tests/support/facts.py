@@ -90,15 +90,29 @@ def fact(request: pytest.FixtureRequest) -> Check:
 
     def check(name: str, value: Any) -> None:
         value = json.loads(json.dumps(value))  # a tuple as the list that the file has
-        if renewal is not None:
+        if renewal is None:
+            compare(known, file, name, value)
+        else:
             renewal.found.setdefault(file, {})[name] = value
-            return
-        assert name in known, (
-            f"{FILE.name} does not know {name!r} of {file}: run `python tests/renew.py`"
-        )
-        assert value == known[name], (
-            f"{name}: {known[name]!r} is written down in {FILE.name}. If the shipped table was "
-            "meant to change this, run `python tests/renew.py` and judge what it prints"
-        )
 
     return check
+
+
+def compare(known: dict[str, Any], file: str, name: str, value: Any) -> None:
+    """Compare a value that a test found with the one that is written down.
+
+    Arguments:
+        known: what is written down of the test file, by name.
+        file: the test file.
+        name: the name of the value.
+        value: what the test found.
+    Raises:
+        AssertionError: it differs, or nothing is written down.
+    """
+    assert name in known, (
+        f"{FILE.name} does not know {name!r} of {file}: run `python tests/renew.py`"
+    )
+    assert value == known[name], (
+        f"{name}: {known[name]!r} is written down in {FILE.name}. If the shipped table was "
+        "meant to change this, run `python tests/renew.py` and judge what it prints"
+    )

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import httpx
 
-from rungwise import Client, Policy, Transport
+from rungwise import Client, Transport
 from rungwise.adapters.gateway.languages.anthropic import ERRORS
 from rungwise.testing import ReceivedRequest
 from support import protocols, sdks
 from support.clocked import clocked
 from support.modes import waits_into
 from support.runs import NAMES, Scripted, Stage
+from support.tables import of_known_rungs
 
 TOOL_PARAMETERS: Final = {
     "type": "object",
@@ -78,8 +79,8 @@ def backends(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> li
 
 
 def client_over(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> Client:
-    """Return a client that waits for nothing."""
-    options.setdefault("policy", Policy())
+    """Return a client that waits for nothing, without rungs that tests do not know."""
+    options["policy"] = of_known_rungs(options.get("policy"))
     return Client(backends(apis, stages), **clocked({**waits_into([]), **options}))
 
 

@@ -21,6 +21,7 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, protocols
 from support.clocked import clocked
 from support.modes import ask, follow, waits_into
+from support.tables import of_known_rungs
 
 NAMES = ("primary", "second", "third")
 PROMPT = "Where do the herons of the northern lake nest?"
@@ -179,7 +180,8 @@ class Run:
             backends: more options for each backend.
             chain: makes the chain from the backends that answer; by default these, in order.
             messages: of the request.
-            policy, jitter, observer, compactor: for the client.
+            policy: for the client; rungs that tests do not know are off in it.
+            jitter, observer, compactor: for the client.
             options: for the call.
         """
         plain = self._run(scripts, contents=False, **options)
@@ -228,7 +230,7 @@ class Run:
 
         client = Client(
             chain(live) if chain else live,
-            policy=policy or rungwise.Policy(),
+            policy=of_known_rungs(policy),
             observer=observe,
             compactor=compactor,
             contents=contents,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Fact, Policy, Rung
+from rungwise import CALL, Fact, Limits, Policy, Rung
 from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.call.table import COMPACT, FACTS, FALL_BACK, NUDGE, REASK, RESEND, RETRY
 from rungwise.fsm.engine.checker.counterexample import PathStep, Property
@@ -38,6 +38,8 @@ OTHERS_OFF = {name: 0 for name in COUNTERS if name not in KNOWN}
 they name or merely need a reply of some kind. A new rung has tests of its own; its name need not
 come here.
 """
+OTHERS_OFF_TOML = "".join(f"{name} = 0\n" for name in OTHERS_OFF)
+"""The same for below the `[limits]` of a policy file."""
 ONES = dict.fromkeys(COUNTERS, 1)
 ALL_VECTORS = [
     dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))
@@ -79,18 +81,23 @@ to the shipped one does not come into it.
 """
 
 
+def of_known_rungs(policy: Policy | None = None) -> Policy:
+    """Return a policy, by default the default one, with the rungs off that tests do not know.
+
+    A policy with a table of its own is returned as it is.
+    """
+    policy = policy or Policy()
+    if policy.table is not CALL or not OTHERS_OFF:
+        return policy
+    return evolve(policy, limits=Limits(**{**policy.limits, **OTHERS_OFF}))
+
+
 def limits(**given: int) -> dict[str, int]:
     """Return limits of the shipped table, 0 by default."""
     return {**dict.fromkeys(COUNTERS, 0), **given}
 
 
-def row_of(
-    event: str,
-    guard: str | None,
-    source: str = "await",
-    *,
-    table: Table = CALL,
-) -> Row:
+def row_of(event: str, guard: str | None, source: str = "await", *, table: Table = CALL) -> Row:
     """Return the row of a table, by default the shipped one, with this event, guard and source."""
     (found,) = [row for row in table.ladder(event, source) if row.guard == guard]
     return found

@@ -16,6 +16,7 @@ from click.testing import Result
 from rungwise import TurnHints, TurnJournal
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.command_line import invoke, read_until, start
+from support.tables import OTHERS_OFF_TOML
 from support.turn_modes import calling
 from support.waiting import patience
 
@@ -196,7 +197,13 @@ SUMMARY = "auto_continues = 1\n"
 ENDS = [
     ("finished", 0, (LOOKS, ANSWER), "", "A heron."),
     ("limit_reached", 0, (LOOKS, LOOKS, ANSWER), SUMMARY, "A heron."),
-    ("failed", 3, (LOOKS, ScriptedReply(text="Well", finish="content_filter")), "", "I look."),
+    (
+        "failed",
+        3,
+        (LOOKS, ScriptedReply(text="Well", finish="content_filter")),
+        f"[call.limits]\n{OTHERS_OFF_TOML}",
+        "I look.",
+    ),
     ("failed", 4, (LOOKS, ScriptedReply()), "[call.limits]\nreasks = 0\nnudges = 0\n", "I look."),
     ("failed", 5, (LOOKS, ScriptedReply(status=401)), "", "I look."),
     ("over_budget", 6, (LOOKS,), "[budget]\nattempts = 1\n", "I look."),

@@ -47,7 +47,7 @@ from rungwise.fsm.testing.scripted import ScriptedLink
 from rungwise.testing import ScriptedReply
 from support.drawn import chains, chunkings
 from support.sampling import examples
-from support.tables import redeclaring, row_of, tampered, unchecked
+from support.tables import OTHERS_OFF, redeclaring, row_of, tampered, unchecked
 
 ANSWER = Reply(
     "An answer.",
@@ -77,7 +77,14 @@ SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_
 DEFAULT = rungwise.Policy()
 SMALL = rungwise.Policy(
     limits=rungwise.Limits(
-        retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1
+        **OTHERS_OFF,
+        retries=1,
+        reasks=1,
+        prefills=1,
+        enlargements=1,
+        repairs=1,
+        compactions=1,
+        continuations=1,
     ),
     budget=rungwise.Budget(seconds=120),
 )

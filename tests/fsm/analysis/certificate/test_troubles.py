@@ -5,6 +5,7 @@ worked out by hand.
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import rungwise
 from rungwise.core import Call, Reply, Request
@@ -165,7 +166,7 @@ def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its
 
 
 def test_troubles_with_the_same_courses_share_a_line() -> None:
-    new = rungwise.Policy(waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
+    new = evolve(DEFAULT, waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
     found = [
         each for each in trouble_changes(DEFAULT, new) if each.scene == Scene("every attempt", 2)
     ]
@@ -191,11 +192,7 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
     poor = rungwise.Policy(
         budget=rungwise.Budget(money=0.021), limits=rungwise.Limits(**OTHERS_OFF)
     )
-    priced = {
-        "prices": rungwise.Prices(1, 10),
-        "max_tokens": 1000,
-        "input_tokens": 100,
-    }
+    priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
     assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
     assert trouble_changes(poor, poor)[0].new is not None

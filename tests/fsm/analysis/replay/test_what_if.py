@@ -12,6 +12,7 @@ from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if
 from rungwise.fsm.analysis.replay.what_if_turns import what_if_recorded
 from support.changes import recorded
+from support.tables import OTHERS_OFF
 from support.turns import calling, played, random_turn, said
 
 SLOW, DOWN = Failure("server_error", status=500), Failure("server_error")
@@ -97,7 +98,10 @@ def test_a_call_that_could_go_on_now_differs_where_it_ended() -> None:
 
 
 def test_a_refusal_and_a_reason_to_leave_are_decided_anew() -> None:
-    found = under(Policy(after_refusal="end"), Failure("content_policy"), ANSWER)
+    known = Limits(**OTHERS_OFF)
+    old = Policy(limits=known)
+    new = Policy(limits=known, after_refusal="end")
+    found = under(new, Failure("content_policy"), ANSWER, old=old)
     assert (found.kind, found.now) == ("ends earlier", "ends as refused (refused)")
     left = under(Policy(switch_after={"server_error": 2}), SLOW, SLOW, ANSWER)
     assert (left.kind, left.where, left.now) == (

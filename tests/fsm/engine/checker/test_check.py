@@ -195,8 +195,8 @@ def test_a_row_that_those_before_it_leave_nothing_to_is_refused() -> None:
     narrow = ENTREAT.when("may_entreat_meekly", holds="has_text")
     table = CALL.with_rung(ENTREAT, refused=None).with_rung(narrow, refused=None)
     assert (
-        "[may_entreat_meekly] / spend_plea--> entreat: is never taken: the rows before it always "
-        "win" in refusal(table)
+        "[may_entreat_meekly] / spend_plea--> entreat: is never taken: "
+        "the rows before it always win" in refusal(table)
     )
 
 

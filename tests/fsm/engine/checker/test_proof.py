@@ -12,7 +12,7 @@ from rungwise.fsm.engine.checker.proof import RowProof, prove, prove_row
 from rungwise.fsm.engine.checker.properties import BOUNDED, FALLS
 from rungwise.fsm.engine.checker.walk import walk
 from support.facts import Check
-from support.tables import failing, limits, redeclaring, replacing, row_of
+from support.tables import EXAMPLE, failing, limits, redeclaring, replacing, row_of
 
 
 def refused(table: Table) -> list[RowProof]:
@@ -189,7 +189,7 @@ def test_branches_partition_what_an_event_can_meet() -> None:
             *sorted(each.left),
             *(f"no {name}" for name in each.spent),
         )
-        for each in branches(CALL, "refused", "await")
+        for each in branches(EXAMPLE, "refused", "await")
     }
     assert seen == {
         ("await --refused--> refused", True),

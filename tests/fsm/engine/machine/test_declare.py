@@ -144,12 +144,7 @@ def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
     odd = Fact("is_odd")
     even = Fact("is_even")
     rung = Rung("entreat", holds=("wait_fits", odd), lacks="has_text")
-    entry = rung.when(
-        "may_entreat_now",
-        holds=(even, "added_text"),
-        lacks="overran",
-        says="now",
-    )
+    entry = rung.when("may_entreat_now", holds=(even, "added_text"), lacks="overran", says="now")
     assert entry == Entry(
         rung,
         Guard(
