@@ -185,6 +185,11 @@ def encoded(backend: Any, *messages: Any, stream: bool = False, **fields: Any) -
     return backend.encode(sending(Request(messages or "hi", **asked), **fields), stream=stream)
 
 
+def chat_call(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
+    """Return a tool call in the words of chat completions."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def body_of(backend: Any, *messages: Any, **fields: Any) -> Any:
     """Return the body of the same."""
     return json.loads(encoded(backend, *messages, **fields).body)

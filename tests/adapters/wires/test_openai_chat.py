@@ -28,6 +28,12 @@ def body_of(*messages: Any, to: OpenAIChat | None = None, **fields: Any) -> Any:
     return protocols.body_of(to or backend(), *(messages or (USER,)), **fields)
 
 
+def parameters_in(body: dict[str, Any]) -> dict[str, Any]:
+    for name in ("model", "messages", "stream"):
+        del body[name]
+    return body
+
+
 # ---- what a backend is
 # -----------------------------------------------------------------------------------------------
 
@@ -160,11 +166,13 @@ def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
         ({"headers": {"x": f"{KEY}\r\ny: z"}}, "headers"),
         ({"headers": {f"{KEY}\n": "x"}}, "headers"),
         ({"headers": [KEY]}, "headers"),
-        *(
-            ({"headers": {name: KEY}}, "headers")
-            for name in ("Content-Length", "transfer-encoding", "host", "connection")
-        ),
-        *(({"headers": {"x": value}}, "headers") for value in (f" {KEY}", f"{KEY} ", " ")),
+        ({"headers": {"Content-Length": KEY}}, "headers"),
+        ({"headers": {"transfer-encoding": KEY}}, "headers"),
+        ({"headers": {"host": KEY}}, "headers"),
+        ({"headers": {"connection": KEY}}, "headers"),
+        ({"headers": {"x": f" {KEY}"}}, "headers"),
+        ({"headers": {"x": f"{KEY} "}}, "headers"),
+        ({"headers": {"x": " "}}, "headers"),
         ({"parameters": {"stream": True}}, "parameters"),
         ({"parameters": {3: True}}, "parameters"),
         ({"parameters": [KEY]}, "parameters"),
@@ -198,20 +206,15 @@ def test_nothing_shows_a_key() -> None:
         base_url="https://h/v1?api-version=1",
     )
     request = encoded(chat, {"role": "user", "content": KEY}, stream=True)
-    for thing in (
-        chat,
-        chat.name,
-        chat.problem,
-        request,
-        chat.decoder({"x": KEY}),
-        chat.identities,
-    ):
+    decoder = chat.decoder({"x": KEY})
+    for thing in (chat, chat.name, chat.problem, request, decoder, chat.identities):
         assert KEY not in repr(thing)
         assert KEY not in str(thing)
 
 
 def test_a_backend_is_a_value() -> None:
-    one, two = (backend(prices=Prices(1, 2), parameters={"a": [1]}) for _ in range(2))
+    one = backend(prices=Prices(1, 2), parameters={"a": [1]})
+    two = backend(prices=Prices(1, 2), parameters={"a": [1]})
     assert one == two
     assert hash(one) == hash(two)
     with pytest.raises(AttributeError):
@@ -220,17 +223,14 @@ def test_a_backend_is_a_value() -> None:
 
 def test_prefill_is_denied_by_default() -> None:
     assert not backend().prefills
-    assert OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY).echoes
-    assert not OpenAIChat(
-        "mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY, echoes=False
-    ).echoes
-    assert OpenAIChat(
-        "llama", base_url="http://localhost:8080/v1", prefill="trailing", echoes=True
-    ).echoes
-    with pytest.raises(ConfigurationError, match="echoes must be of type bool"):
-        OpenAIChat("llama", echoes="yes")  # type: ignore[arg-type]
-    chat = backend(prefill="trailing", model="only-here")
+    mistral = "https://api.mistral.ai/v1"
+    assert backend(base_url=mistral, api_key=KEY).echoes
+    assert not backend(base_url=mistral, api_key=KEY, echoes=False).echoes
+    chat = backend(prefill="trailing", echoes=True)
     assert chat.prefills
+    assert chat.echoes
+    with pytest.raises(ConfigurationError, match="echoes must be of type bool"):
+        backend(echoes="yes")
 
 
 # ---- encoding
@@ -239,17 +239,12 @@ def test_prefill_is_denied_by_default() -> None:
 
 def test_what_is_on_the_wire() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    call = {"id": "c", "function": {"name": "f", "arguments": "{ }"}}
     messages = [
         {"role": "system", "content": "be brief"},
-        {
-            "role": "user",
-            "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}],
-        },
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{ }"}}],
-        },
+        {"role": "user", "content": [picture]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "é\u2028"},
     ]
     chat = backend(
@@ -284,9 +279,8 @@ def test_what_is_on_the_wire() -> None:
 
 def test_a_stream_asks_for_its_usage() -> None:
     assert body_of(stream=True)["stream_options"] == {"include_usage": True}
-    options = body_of(stream=True, parameters={"stream_options": {"include_obfuscation": False}})[
-        "stream_options"
-    ]
+    own = {"stream_options": {"include_obfuscation": False}}
+    options = body_of(stream=True, parameters=own)["stream_options"]
     assert options == {"include_usage": True, "include_obfuscation": False}
     assert "stream_options" not in body_of(parameters={"stream_options": {}})
     assert "stream_options" not in body_of(stream=True, dropped=frozenset({"stream_options"}))
@@ -298,11 +292,9 @@ def test_a_query_stays_behind_the_path() -> None:
         api_key=KEY,
         base_url="https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
     )
-    url = encoded(chat).url
-    assert (
-        url
-        == "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
-    )
+    path, _, query = encoded(chat).url.partition("?")
+    assert path == "https://x.openai.azure.com/openai/deployments/d/chat/completions"
+    assert query == "api-version=2024-10-21"
 
 
 @pytest.mark.parametrize(
@@ -443,9 +435,7 @@ def test_less_reasoning_by_the_parameters_that_are_there(
     model: str, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     body = body_of(to=backend(model), parameters=before, lower_reasoning=True)
-    assert {
-        name: body[name] for name in body if name not in ("model", "messages", "stream")
-    } == after
+    assert parameters_in(body) == after
 
 
 @pytest.mark.parametrize(
@@ -468,9 +458,7 @@ def test_less_reasoning_where_the_model_is_known_to_take_it(
 ) -> None:
     chat = OpenAIChat(model, base_url=url, api_key=KEY)
     body = body_of(to=chat, lower_reasoning=True)
-    assert {
-        name: body[name] for name in body if name not in ("model", "messages", "stream")
-    } == added
+    assert parameters_in(body) == added
 
 
 def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
@@ -511,20 +499,16 @@ def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
             }
         ),
         {"role": "tool", "tool_call_id": "c", "content": "Three."},
-        {"role": "assistant", "content": [*parts[:1], parts[1]]},
+        {"role": "assistant", "content": [*parts]},
     ]
     before = [dict(message) for message in messages]
-    body = body_of(*messages, portable=True)
-    assert body["messages"] == [
-        messages[0],
-        {
-            "role": "assistant",
-            "content": [{"type": "text", "text": "t"}],
-            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
-        },
-        messages[2],
-        {"role": "assistant", "content": [{"type": "text", "text": "t"}]},
-    ]
+    user, calling, result, answer = body_of(*messages, portable=True)["messages"]
+    text = {"type": "text", "text": "t"}
+    bare_call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    assert user == messages[0]
+    assert calling == {"role": "assistant", "content": [text], "tool_calls": [bare_call]}
+    assert result == messages[2]
+    assert answer == {"role": "assistant", "content": [text]}
     assert [dict(message) for message in messages] == before
     assert body_of(*messages)["messages"] == before
 
@@ -558,19 +542,8 @@ def test_a_header_of_the_caller_that_cannot_be_sent_is_named() -> None:
 
 
 def completion(message: Any = None, finish: Any = "stop", **fields: Any) -> bytes:
-    return json.dumps(
-        {
-            "model": "m-1",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": message,
-                    "finish_reason": finish,
-                }
-            ],
-            **fields,
-        }
-    ).encode()
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return json.dumps({"model": "m-1", "choices": [choice], **fields}).encode()
 
 
 def read(body: bytes | str, status: int = 200, **headers: str) -> Any:
@@ -581,6 +554,10 @@ def reply_of(message: Any = None, finish: Any = "stop", **fields: Any) -> Reply:
     reply = read(completion(message, finish, **fields))
     assert isinstance(reply, Reply)
     return reply
+
+
+def call(name: str | None, arguments: Any, /, **more: Any) -> dict[str, Any]:
+    return {**more, "function": {"name": name, "arguments": arguments}}
 
 
 def test_a_plain_completion() -> None:
@@ -663,14 +640,10 @@ def test_contents(
 def test_tool_calls_in_every_shape() -> None:
     odd = '{"q": 1}  '
     calls = [
-        {"id": "a", "function": {"name": "f", "arguments": odd}},
-        {"id": "b", "function": {"name": "g", "arguments": {"x": [1]}}},
-        {"id": None, "function": {"name": "h", "arguments": None}},
-        {
-            "id": "d",
-            "type": "custom",
-            "custom": {"name": "sh", "input": 'ls "x"'},
-        },
+        call("f", odd, id="a"),
+        call("g", {"x": [1]}, id="b"),
+        call("h", None, id=None),
+        {"id": "d", "type": "custom", "custom": {"name": "sh", "input": 'ls "x"'}},
         "junk",
     ]
     reply = reply_of({"content": None, "tool_calls": calls}, "tool_calls")
@@ -680,10 +653,10 @@ def test_tool_calls_in_every_shape() -> None:
         ToolCall(reply.tool_calls[2].id, "h", ""),
         ToolCall("d", "sh", '{"input":"ls \\"x\\""}'),
     )
-    legacy = reply_of(
-        {"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call"
-    )
-    assert [(call.name, call.arguments) for call in legacy.tool_calls] == [("f", "{}")]
+    old = {"name": "f", "arguments": "{}"}
+    legacy = reply_of({"content": None, "function_call": old}, "function_call")
+    [one] = legacy.tool_calls
+    assert (one.name, one.arguments) == ("f", "{}")
     assert legacy.stop_reason == "tool_calls"
 
 
@@ -727,7 +700,10 @@ UNCOUNTED = Usage(output_tokens=2, estimated=True)
         ),
         (spent(9.0, "2", cached_tokens=-5, reasoning_tokens=True), Usage(9, 2, estimated=True)),
         (spent(1e300, 2, prompt_tokens_details=[1]), Usage(0, 2)),
-        *((usage, UNCOUNTED) for usage in ({}, spent(0, 0), None, "lots")),
+        ({}, UNCOUNTED),
+        (spent(0, 0), UNCOUNTED),
+        (None, UNCOUNTED),
+        ("lots", UNCOUNTED),
         # The total tells whether cached tokens are among the prompt.
         (
             spent(
@@ -764,12 +740,11 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
     failure = read(completion({"content": "", "reasoning": "r"}, raw))
     assert (failure.reason, failure.code) == ("server_error", raw)
     reply = reply_of({"content": "so far"}, raw)
-    assert (reply.interrupted, reply.text, reply.stop_reason, reply.failure) == (
-        True,
-        "so far",
-        "error",
-        failure,
-    )
+    assert reply.interrupted
+    assert (reply.text, reply.stop_reason, reply.failure) == ("so far", "error", failure)
+
+
+UPSTREAM = {"code": 502, "message": "upstream"}
 
 
 @pytest.mark.parametrize(
@@ -777,22 +752,8 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
     [
         ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit"),
         ({"error": {"message": "no", "code": 429}}, "rate_limit"),
-        (
-            {
-                "object": "error",
-                "message": "x",
-                "code": "insufficient_quota",
-            },
-            "billing",
-        ),
-        (
-            {
-                "choices": [
-                    {"error": {"code": 502, "message": "upstream"}, "message": {"content": ""}}
-                ]
-            },
-            "server_error",
-        ),
+        ({"object": "error", "message": "x", "code": "insufficient_quota"}, "billing"),
+        ({"choices": [{"error": UPSTREAM, "message": {"content": ""}}]}, "server_error"),
     ],
 )
 def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason: str) -> None:
@@ -801,7 +762,7 @@ def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason:
 
 
 def test_an_error_beside_text_is_an_interruption() -> None:
-    reply = reply_of({"content": "half"}, None, error={"code": 502, "message": "upstream"})
+    reply = reply_of({"content": "half"}, None, error=UPSTREAM)
     assert reply.interrupted
     assert reply.text == "half"
     assert reply.failure.reason == "server_error"
@@ -824,8 +785,9 @@ def test_json_that_strict_parsers_refuse_is_read() -> None:
 
 
 def test_the_choice_with_index_0_counts() -> None:
-    choices = [{"index": 1, "message": {"content": "b"}}, {"index": 0, "message": {"content": "a"}}]
-    assert reply_of(choices=choices).text == "a"
+    first = {"index": 0, "message": {"content": "a"}}
+    second = {"index": 1, "message": {"content": "b"}}
+    assert reply_of(choices=[second, first]).text == "a"
 
 
 # ---- streams
@@ -837,17 +799,8 @@ def event(**chunk: Any) -> bytes:
 
 
 def delta(finish: str | None = None, /, **fields: Any) -> bytes:
-    return event(
-        model="m-1",
-        choices=[
-            {
-                "index": 0,
-                "delta": fields,
-                "finish_reason": finish,
-            }
-        ],
-        usage=None,
-    )
+    choice = {"index": 0, "delta": fields, "finish_reason": finish}
+    return event(model="m-1", choices=[choice], usage=None)
 
 
 def tool(**call: Any) -> bytes:
@@ -886,12 +839,8 @@ def text_of(deltas: list[tuple[str, str]]) -> str:
 def test_a_plain_stream() -> None:
     decoder = backend().decoder({})
     assert decoder.feed(delta(role="assistant", content="")) == []
-    assert decoder.feed(
-        delta(reasoning_content="hm") + delta(content="hel") + delta(content="lo")
-    ) == [
-        Reasoning("hm"),
-        Text("hello"),
-    ]
+    pieces = delta(reasoning_content="hm") + delta(content="hel") + delta(content="lo")
+    assert decoder.feed(pieces) == [Reasoning("hm"), Text("hello")]
     assert decoder.feed(delta("stop") + USAGE) == []
     assert not decoder.finished
     assert decoder.feed(DONE + delta(content="ignored")) == []
@@ -914,10 +863,6 @@ def test_every_form_of_event_stream(end: bytes) -> None:
     )
     reply = streamed(body.replace(b"\n", end))
     assert (reply.text, reply.stop_reason, reply.interrupted) == ("abc", "stop", False)
-
-
-def call(name: str | None, arguments: str | None, /, **more: Any) -> dict[str, Any]:
-    return {**more, "function": {"name": name, "arguments": arguments}}
 
 
 A_AND_B = [("a", "f", "{}"), ("b", "g", "{}")]
@@ -956,16 +901,6 @@ IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] 
         [("a", "f", '{"x":1}')],
     ),
     ([call("f", '{"x', index=0, id="a")], [("a", "f", '{"x')]),
-    *(
-        (
-            [
-                *(call("f", '{"a"', index=kind(n), id=f"c{n}") for n in (0, 1)),
-                *(call(None, f":{n}}}", index=kind(n)) for n in (0, 1)),
-            ],
-            [(f"c{n}", "f", f'{{"a":{n}}}') for n in (0, 1)],
-        )
-        for kind in (int, str, float)
-    ),
 ]
 """The pieces of calls, and the id, the name and the arguments of each call that they come to."""
 NAMED: list[tuple[list[tuple[str, str]], list[tuple[str, str]]]] = [
@@ -980,22 +915,29 @@ NAMED: list[tuple[list[tuple[str, str]], list[tuple[str, str]]]] = [
     ),
 ]
 """Pieces that only their names part."""
-IN_PIECES += [
-    (
-        [call(name or unnamed, arguments, **index) for name, arguments in pieces],
-        [(None, *each) for each in calls],
-    )
-    for pieces, calls in NAMED
-    for index in ({"index": 0}, {"index": "0"}, {})
-    for unnamed in ("", None)
-]
-IN_PIECES += [
-    (
-        [call("f", each, index=0) for each in ("", "", '{"a"', ":1}", last, last)],
-        [(None, "f", '{"a":1}' + last * 2)],
-    )
-    for last in ("", "\n", " ")
-]
+for pieces, calls in NAMED:
+    for index in ({"index": 0}, {"index": "0"}, {}):
+        for unnamed in ("", None):
+            parted = [call(name or unnamed, arguments, **index) for name, arguments in pieces]
+            IN_PIECES.append((parted, [(None, *each) for each in calls]))
+
+for blank in ("", "\n", " "):
+    parted = [call("f", each, index=0) for each in ("", "", '{"a"', ":1}", blank, blank)]
+    IN_PIECES.append((parted, [(None, "f", '{"a":1}' + blank * 2)]))
+
+for kind in (int, str, float):  # of an index
+    parted = [
+        call("f", '{"a"', index=kind(0), id="c0"),
+        call("f", '{"a"', index=kind(1), id="c1"),
+        call(None, ":0}", index=kind(0)),
+        call(None, ":1}", index=kind(1)),
+    ]
+    IN_PIECES.append((parted, [("c0", "f", '{"a":0}'), ("c1", "f", '{"a":1}')]))
+
+
+def without_nulls(piece: dict[str, Any]) -> dict[str, Any]:
+    function = {name: value for name, value in piece["function"].items() if value is not None}
+    return {**piece, "function": function}
 
 
 @pytest.mark.parametrize(("pieces", "calls"), IN_PIECES)
@@ -1003,12 +945,8 @@ IN_PIECES += [
 def test_calls_are_put_together_from_their_pieces(
     pieces: list[Any], calls: list[Any], end: bytes
 ) -> None:
-    short = [
-        {**each, "function": {n: said for n, said in each["function"].items() if said is not None}}
-        for each in pieces
-    ]
-    for said in (pieces, short):
-        reply = streamed(delta(content="on it"), *(tool(**each) for each in said), end)
+    for written in (pieces, [without_nulls(piece) for piece in pieces]):
+        reply = streamed(delta(content="on it"), *(tool(**piece) for piece in written), end)
         assert (reply.text, reply.interrupted) == ("on it", not end)
         assert [(one.name, one.arguments) for one in reply.tool_calls] == [
             each[1:] for each in calls
@@ -1041,29 +979,31 @@ def message(finish: str | None, **fields: Any) -> bytes:
     )
 
 
-def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None:
-    start = delta(content="first ") + delta(content="draft", reasoning="r")
-    for said, text, shown in (
-        ("first draft", "first draft", "first draft"),
-        (" first draft\n", " first draft\n", "first draft"),
-        ("first draft, revised", "first draft, revised", "first draft, revised"),
-        ("second draft", "second draft", "first draft"),
-        ("No.", "No.", "first draft"),
-    ):
-        outcome, deltas = run(
-            start,
-            message(
-                "stop",
-                role="assistant",
-                content=said,
-                reasoning="r",
-            ),
-            DONE,
-        )
-        assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
-        assert text_of(deltas) == shown
-    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
-    reply = streamed(start, tool(index=0, **call), message("tool_calls", tool_calls=[call]))
+DRAFT = delta(content="first ") + delta(content="draft", reasoning="r")
+A_CALL = call("f", "{}", id="a")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("first draft", "first draft"),
+        (" first draft\n", "first draft"),
+        ("first draft, revised", "first draft, revised"),
+        ("second draft", "first draft"),
+        ("No.", "first draft"),
+    ],
+)
+def test_a_whole_message_replaces_its_deltas_without_saying_them_again(
+    text: str, shown: str
+) -> None:
+    end = message("stop", role="assistant", content=text, reasoning="r")
+    outcome, deltas = run(DRAFT, end, DONE)
+    assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
+    assert text_of(deltas) == shown
+
+
+def test_a_whole_message_says_no_call_again() -> None:
+    reply = streamed(DRAFT, tool(index=0, **A_CALL), message("tool_calls", tool_calls=[A_CALL]))
     assert (reply.text, reply.tool_calls) == ("first draft", (ToolCall("a", "f", "{}"),))
 
 
@@ -1071,27 +1011,15 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None
     "nothing", [{"content": None}, {"content": ""}, {"content": " \n"}, {"content": []}, {}]
 )
 def test_a_message_without_text_leaves_the_text_as_it_is(nothing: dict[str, Any]) -> None:
-    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
-    for deltas in (
-        [delta(content="Let me "), delta(content="look.")],
-        [message(None, content="Let me look.")],
-    ):
-        reply = streamed(*deltas, message("stop", role="assistant", **nothing), DONE)
+    plain = message("stop", role="assistant", **nothing)
+    calling = message("tool_calls", role="assistant", tool_calls=[A_CALL], **nothing)
+    deltas = delta(content="Let me ") + delta(content="look.")
+    for start in (deltas, message(None, content="Let me look.")):
+        reply = streamed(start, plain, DONE)
         assert (reply.text.strip(), reply.stop_reason) == ("Let me look.", "stop")
-        reply = streamed(
-            *deltas,
-            message(
-                "tool_calls",
-                role="assistant",
-                tool_calls=[call],
-                **nothing,
-            ),
-            DONE,
-        )
-        assert (reply.text.strip(), reply.tool_calls) == (
-            "Let me look.",
-            (ToolCall("a", "f", "{}"),),
-        )
+        reply = streamed(start, calling, DONE)
+        assert reply.text.strip() == "Let me look."
+        assert reply.tool_calls == (ToolCall("a", "f", "{}"),)
 
 
 @pytest.mark.parametrize(
@@ -1110,12 +1038,10 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
     start = [delta(**{name: piece}) for piece in pieces[:deltas]]
     rest = [message(None, **{name: piece}) for piece in pieces[deltas:-1]]
     outcome, said = run(*start, *rest, message("stop", **{name: pieces[-1]}), DONE)
-    assert {
-        "content": outcome.text,
-        "reasoning": outcome.reasoning,
-        "refusal": outcome.refusal,
-    }[name] == ("The whole answer.")
-    assert "".join(text for _, text in said) == ("" if name == "refusal" else "The whole answer.")
+    field = "text" if name == "content" else name
+    assert getattr(outcome, field) == "The whole answer."
+    shown = "".join(text for _, text in said)
+    assert shown == ("" if name == "refusal" else "The whole answer.")
 
 
 @pytest.mark.parametrize(
@@ -1173,19 +1099,13 @@ def test_usage_is_estimated_where_a_stream_brings_none() -> None:
 
 
 def test_usage_anywhere_in_the_stream() -> None:
-    groq = event(
-        x_groq={"usage": {"prompt_tokens": 5, "completion_tokens": 2}},
-        choices=[{"delta": {}, "finish_reason": "stop"}],
-    )
+    stop = [{"delta": {}, "finish_reason": "stop"}]
+    groq = event(x_groq={"usage": spent(5, 2)}, choices=stop)
     assert streamed(delta(content="x"), groq, DONE).usage == Usage(5, 2)
-    growing = [
-        event(
-            choices=[{"delta": {"content": "x"}}],
-            usage={"prompt_tokens": 5, "completion_tokens": n},
-        )
-        for n in (1, 2)
-    ]
-    assert streamed(*growing).usage == Usage(5, 2)
+    text = [{"delta": {"content": "x"}}]
+    first = event(choices=text, usage=spent(5, 1))
+    second = event(choices=text, usage=spent(5, 2))
+    assert streamed(first, second).usage == Usage(5, 2)
 
 
 @pytest.mark.parametrize(
@@ -1194,9 +1114,8 @@ def test_usage_anywhere_in_the_stream() -> None:
         event(**OVERLOADED),
         b"event: error\n" + event(**OVERLOADED),
         b"event: error\n" + event(type="overloaded_error", message="x"),
-        b"event: error\r\ndata: "
-        + json.dumps(OVERLOADED, indent=1).replace("\n", "\r\ndata: ").encode()
-        + b"\r\n\r\n",
+        b"event: error\r\ndata: %s\r\n\r\n"
+        % json.dumps(OVERLOADED, indent=1).replace("\n", "\r\ndata: ").encode(),
         event(**OVERLOADED, choices=[{"delta": {"content": ""}, "finish_reason": "error"}]),
         event(choices=[{"delta": {}, "finish_reason": None, **OVERLOADED}]),
         b"error: " + event(**OVERLOADED)[6:],
@@ -1277,53 +1196,54 @@ def test_a_stream_without_data_events_never_grows_quadratically() -> None:
 # ---- any bytes, cut anywhere
 # -----------------------------------------------------------------------------------------
 
+OTHER_LINES = [
+    USAGE,
+    DONE,
+    event(**OVERLOADED),
+    b": ping\n\n",
+    delta("stop"),
+    delta("length"),
+    delta("error"),
+    delta("null"),
+    b"event: error\n",
+    b"event: x\n",
+    b"data: {\ndata: }\n\n",
+    b"data: {\n\n",
+    b"\n",
+    b"<html>\n",
+    b"{",
+    b"\r",
+    b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
+    b"data: \xff\n\n",
+    b"\xef\xbb\xbf",
+    b"data:",
+]
+
+
+def text_and_thought(text: str) -> bytes:
+    thought = {"type": "thinking", "thinking": text}
+    return delta(content=[{"type": "text", "text": text}, thought])
+
+
 words = st.text(max_size=6)
+pieces_of_calls = st.builds(
+    lambda index, name, id, arguments: tool(**call(name, arguments, index=index, id=id)),
+    st.sampled_from([None, 0, 1]),
+    st.sampled_from(["", "f", "g"]),
+    st.sampled_from([None, "a", "b"]),
+    st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
+)
 deltas_of_all_kinds = st.one_of(
     words.map(lambda text: delta(content=text)),
     words.map(lambda text: delta(reasoning_content=text, content=None)),
-    words.map(
-        lambda text: delta(
-            content=[{"type": "text", "text": text}, {"type": "thinking", "thinking": text}]
-        )
-    ),
+    words.map(text_and_thought),
     words.map(lambda text: delta(refusal=text)),
     words.map(lambda text: message(None, content=text)),
-    st.builds(
-        lambda index, name, id, arguments: tool(
-            index=index, id=id, function={"name": name, "arguments": arguments}
-        ),
-        st.sampled_from([None, 0, 1]),
-        st.sampled_from(["", "f", "g"]),
-        st.sampled_from([None, "a", "b"]),
-        st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
-    ),
-    st.sampled_from(
-        [
-            USAGE,
-            DONE,
-            event(**OVERLOADED),
-            b": ping\n\n",
-            *map(delta, ("stop", "length", "error", "null")),
-            b"event: error\n",
-            b"event: x\n",
-            b"data: {\ndata: }\n\n",
-            b"data: {\n\n",
-            b"\n",
-            b"<html>\n",
-            b"{",
-            b"\r",
-            b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
-            b"data: \xff\n\n",
-            b"\xef\xbb\xbf",
-            b"data:",
-        ]
-    ),
+    pieces_of_calls,
+    st.sampled_from(OTHER_LINES),
 )
-bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join) | st.builds(
-    lambda body, end: body.replace(b"\n", end),
-    st.lists(deltas_of_all_kinds, max_size=12).map(b"".join),
-    st.just(b"\r\n"),
-)
+plain_bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join)
+bodies = plain_bodies | plain_bodies.map(lambda body: body.replace(b"\n", b"\r\n"))
 
 
 @given(
@@ -1361,24 +1281,16 @@ def test_nothing_said_is_lost_or_changed(
     places: list[int],
     is_ascii: bool,
 ) -> None:
-    chunks = [
-        {
-            "id": other,
-            "choices": [{"delta": {name: text, "role": None}}],
-            "x": other,
-        }
-        for name, text in pieces
-    ]
-    events = [
-        b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=is_ascii).encode() for chunk in chunks
-    ]
-    outcome, deltas = run(*cut(b"".join((*events, delta("stop"), DONE)), places))
-    assert (
-        outcome.text
-        == text_of(deltas)
-        == "".join(text for name, text in pieces if name == "content")
-    )
-    assert outcome.reasoning == "".join(text for name, text in pieces if name == "reasoning")
+    body = b""
+    expected = {"content": "", "reasoning": ""}
+    for name, text in pieces:
+        expected[name] += text
+        choice = {"delta": {name: text, "role": None}}
+        chunk = {"id": other, "choices": [choice], "x": other}
+        body += b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=is_ascii).encode()
+    outcome, deltas = run(*cut(body + delta("stop") + DONE, places))
+    assert outcome.text == text_of(deltas) == expected["content"]
+    assert outcome.reasoning == expected["reasoning"]
 
 
 NAMES = [
@@ -1408,13 +1320,15 @@ NAMES = [
 JUNK = st.binary(max_size=60) | st.sampled_from(
     [b"data: ", b"data:{", b"\n", b"\r\n", b'{"choices":', b"event: error\n", b"]}"]
 )
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+
+
+def lists_and_objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    objects = st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+    return st.lists(inner, max_size=3) | objects
+
+
+VALUES = st.recursive(LEAVES, lists_and_objects, max_leaves=12)
 
 
 @given(st.lists(JUNK, max_size=10))
@@ -1430,10 +1344,8 @@ def test_arbitrary_json_never_raises(values: list[Any]) -> None:
     for value in values:
         read(json.dumps({"choices": [{"message": value, "delta": value}], "usage": value}))
         read(json.dumps(value))
-        run(
-            event(choices=[{"delta": value}], usage=value),
-            event(choices=[{"message": value, "finish_reason": value}]),
-        )
+        ending = event(choices=[{"message": value, "finish_reason": value}])
+        run(event(choices=[{"delta": value}], usage=value), ending)
 
 
 def test_one_answer_may_be_asked_for_by_its_number() -> None:

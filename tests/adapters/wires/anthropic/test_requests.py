@@ -23,7 +23,7 @@ from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Request
 from rungwise.testing import conversations
 from support import official
-from support.protocols import body_of, encoded
+from support.protocols import body_of, chat_call, encoded
 from support.sampling import examples
 
 NEW = "claude-opus-5-5"
@@ -33,19 +33,10 @@ OLDEST = "claude-3-5-haiku-latest"
 QUESTION = {"role": "user", "content": "Which bird is this?"}
 CACHE = {"type": "ephemeral", "ttl": "1h"}
 PIXEL = "iVBORw0KGgoAAAANSUhEUg=="
-CHAT_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "look",
-        "description": "Look it up.",
-        "parameters": {"type": "object", "properties": {}},
-    },
-}
-TOOL = {
-    "name": "look",
-    "description": "Look it up.",
-    "input_schema": {"type": "object", "properties": {}},
-}
+NO_ARGUMENTS = {"type": "object", "properties": {}}
+FUNCTION = {"name": "look", "description": "Look it up.", "parameters": NO_ARGUMENTS}
+CHAT_TOOL = {"type": "function", "function": FUNCTION}
+TOOL = {"name": "look", "description": "Look it up.", "input_schema": NO_ARGUMENTS}
 SCHEMA = {
     "type": "object",
     "properties": {"bird": {"type": "string"}},
@@ -66,6 +57,15 @@ def backend(model: str = NEW, **options: Any) -> Any:
 
 
 ME = backend().provider
+THINKING = {"type": "thinking", "thinking": "Grey. A heron.", "signature": "c2ln"}
+SEALED = {"type": "redacted_thinking", "data": "ZW5j"}
+SEARCH = {
+    "type": "server_tool_use",
+    "id": "srvtoolu_1",
+    "name": "web_search",
+    "input": {"query": "q"},
+}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}}
 THOUGHT = ReasoningPart("Grey. A heron.", "c2ln", ME)
 CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
 
@@ -132,48 +132,17 @@ def test_system_messages_go_out_apart_with_their_marks() -> None:
     assert "system" not in sent(QUESTION)
 
 
+SPEECH = {"type": "text", "text": "I look."}
+RESULT = {
+    "type": "tool_result",
+    "tool_use_id": "toolu_1",
+    "content": "Ardea.",
+    "cache_control": CACHE,
+}
 OWN = [
-    {
-        "role": "user",
-        "content": [
-            {
-                "type": "text",
-                "text": "Which?",
-                "cache_control": CACHE,
-            }
-        ],
-    },
-    {
-        "role": "assistant",
-        "content": [
-            {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-            {"type": "redacted_thinking", "data": "ZW5j"},
-            {
-                "type": "server_tool_use",
-                "id": "srvtoolu_1",
-                "name": "web_search",
-                "input": {"query": "q"},
-            },
-            {"type": "text", "text": "I look."},
-            {
-                "type": "tool_use",
-                "id": "toolu_1",
-                "name": "look",
-                "input": {"bird": "heron"},
-            },
-        ],
-    },
-    {
-        "role": "user",
-        "content": [
-            {
-                "type": "tool_result",
-                "tool_use_id": "toolu_1",
-                "content": "Ardea.",
-                "cache_control": CACHE,
-            }
-        ],
-    },
+    {"role": "user", "content": [{"type": "text", "text": "Which?", "cache_control": CACHE}]},
+    {"role": "assistant", "content": [THINKING, SEALED, SEARCH, SPEECH, USE]},
+    {"role": "user", "content": [RESULT]},
 ]
 
 
@@ -184,61 +153,37 @@ def test_messages_of_its_own_form_go_out_word_for_word() -> None:
 
 
 def test_what_another_provider_may_have_signed_is_left_out() -> None:
-    kept = [OWN[1]["content"][3], OWN[1]["content"][4]]
-    assert sent(*OWN, portable=True)["messages"] == [OWN[0], {**OWN[1], "content": kept}, OWN[2]]
+    answer = {"role": "assistant", "content": [SPEECH, USE]}
+    assert sent(*OWN, portable=True)["messages"] == [OWN[0], answer, OWN[2]]
 
 
 def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
-    search = {
-        "type": "server_tool_use",
-        "id": "srvtoolu_1",
-        "name": "web_search",
-        "input": {"query": "q"},
+    place = {
+        "type": "char_location",
+        "cited_text": "x",
+        "document_index": 0,
+        "document_title": None,
+        "start_char_index": 0,
+        "end_char_index": 1,
     }
-    cited = [
-        {
-            "type": "char_location",
-            "cited_text": "x",
-            "document_index": 0,
-            "document_title": None,
-            "start_char_index": 0,
-            "end_char_index": 1,
-        }
-    ]
-    said = (
+    direct = {"caller": {"type": "direct"}}
+    parts = (
         THOUGHT,
-        OpaquePart(ME, {"type": "redacted_thinking", "data": "ZW5j"}),
-        OpaquePart(ME, search),
+        OpaquePart(ME, SEALED),
+        OpaquePart(ME, SEARCH),
         TextPart("A heron."),
-        CitationPart("x", "", "", ("characters", 0, 1), cited[0], ME),
+        CitationPart("x", "", "", ("characters", 0, 1), place, ME),
         TextPart("\n\n"),
-        ToolCall("toolu_1", "look", '{"bird": "heron"}', {"caller": {"type": "direct"}}, ME),
+        ToolCall("toolu_1", "look", '{"bird": "heron"}', direct, ME),
     )
     result = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
-    body = sent(QUESTION, Message("assistant", said), result)
-    assert body["messages"][1]["content"] == [
-        {
-            "type": "thinking",
-            "thinking": "Grey. A heron.",
-            "signature": "c2ln",
-        },
-        {"type": "redacted_thinking", "data": "ZW5j"},
-        search,
-        {"type": "text", "text": "A heron.", "citations": cited},
-        {
-            "type": "tool_use",
-            "id": "toolu_1",
-            "name": "look",
-            "input": {"bird": "heron"},
-            "caller": {"type": "direct"},
-        },
-    ]
-    foreign = sent(QUESTION, Message("assistant", said), result, to=backend("another"))
-    assert [block["type"] for block in foreign["messages"][1]["content"]] == ["text", "tool_use"]
-    assert (
-        sent(QUESTION, Message("assistant", said), result, unsigned=True)["messages"]
-        == foreign["messages"]
-    )
+    messages = (QUESTION, Message("assistant", parts), result)
+    speech = {"type": "text", "text": "A heron.", "citations": [place]}
+    content = sent(*messages)["messages"][1]["content"]
+    assert content == [THINKING, SEALED, SEARCH, speech, {**USE, **direct}]
+    foreign = sent(*messages, to=backend("another"))["messages"]
+    assert [block["type"] for block in foreign[1]["content"]] == ["text", "tool_use"]
+    assert sent(*messages, unsigned=True)["messages"] == foreign
 
 
 def test_results_stand_first_in_one_turn() -> None:
@@ -247,73 +192,46 @@ def test_results_stand_first_in_one_turn() -> None:
         "tool", (ToolResult("a", "look", "One."), ToolResult("b", "look", "", is_fault=True))
     )
     body = sent(QUESTION, calls, results, Message.saying("user", "And?"))
-    assert body["messages"][1:] == [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "tool_use", "id": "a", "name": "look", "input": {}},
-                {"type": "tool_use", "id": "b", "name": "look", "input": {}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "a",
-                    "content": "One.",
-                },
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "b",
-                    "content": "(the tool failed and said nothing)",
-                    "is_error": True,
-                },
-                {"type": "text", "text": "And?"},
-            ],
-        },
+    _, answer, user = body["messages"]
+    assert answer == {
+        "role": "assistant",
+        "content": [
+            {"type": "tool_use", "id": "a", "name": "look", "input": {}},
+            {"type": "tool_use", "id": "b", "name": "look", "input": {}},
+        ],
+    }
+    fault = {
+        "type": "tool_result",
+        "tool_use_id": "b",
+        "content": "(the tool failed and said nothing)",
+        "is_error": True,
+    }
+    assert user["role"] == "user"
+    assert user["content"] == [
+        {"type": "tool_result", "tool_use_id": "a", "content": "One."},
+        fault,
+        {"type": "text", "text": "And?"},
     ]
-    empty = sent(
-        QUESTION,
-        Message("assistant", (CALL,)),
-        Message("tool", (ToolResult("toolu_1", "look", ""),)),
-    )
+    nothing = Message("tool", (ToolResult("toolu_1", "look", ""),))
+    empty = sent(QUESTION, Message("assistant", (CALL,)), nothing)
     assert empty["messages"][2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1"}]
 
 
 def test_messages_of_chat_completions_are_written_anew() -> None:
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    call = chat_call("call:1", "look")
     body = sent(
         {"role": "system", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "Which?"},
-                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {
-                    "id": "call:1",
-                    "type": "function",
-                    "function": {"name": "look", "arguments": "{}"},
-                }
-            ],
-        },
+        {"role": "user", "content": [{"type": "text", "text": "Which?"}, picture]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call:1", "content": "Ardea."},
         tools=[CHAT_TOOL],
     )
-    assert body["messages"][0]["content"][1] == {
-        "type": "image",
-        "source": {
-            "type": "base64",
-            "media_type": "image/png",
-            "data": PIXEL,
-        },
-    }
-    [use], [result] = body["messages"][1]["content"], body["messages"][2]["content"]
+    user, answer, results = body["messages"]
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    assert user["content"][1] == {"type": "image", "source": source}
+    [use] = answer["content"]
+    [result] = results["content"]
     assert use["id"] == result["tool_use_id"]
     assert use["id"].isalnum()
     assert body["tools"] == [TOOL]
@@ -341,11 +259,8 @@ def test_pictures_and_documents_have_their_blocks(
     result = Message("tool", (ToolResult("toolu_1", "look", "See:", media=(part,)),))
     body = sent(Message("user", (part, TextPart("Which?", CACHE))), calls, result)
     block = body["messages"][0]["content"][0]
-    assert (block["type"], block.get("source", {}).get("type"), block["cache_control"]) == (
-        kind,
-        source,
-        CACHE,
-    )
+    assert (block["type"], block.get("source", {}).get("type")) == (kind, source)
+    assert block["cache_control"] == CACHE
     assert body["messages"][0]["content"][1]["cache_control"] == CACHE
     told = body["messages"][2]["content"][0]["content"]
     assert [each["type"] for each in told] == ["text", kind]
@@ -356,40 +271,13 @@ def test_a_conversation_begins_with_the_user_and_has_something_in_it() -> None:
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert sent({"role": "system", "content": "Be brief."})["messages"][0]["role"] == "user"
     only_thought = Message("assistant", (ReasoningPart("Hm."),))
-    assert [message["role"] for message in sent(QUESTION, only_thought, QUESTION)["messages"]] == [
-        "user"
-    ]
+    [message] = sent(QUESTION, only_thought, QUESTION)["messages"]
+    assert message["role"] == "user"
 
 
 def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not() -> None:
-    own = [
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "text",
-                    "text": "Which bird is this?",
-                    "cache_control": CACHE,
-                }
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": [
-                {
-                    "type": "thinking",
-                    "thinking": "Grey.",
-                    "signature": "c2ln",
-                },
-                {"type": "text", "text": "A heron."},
-            ],
-        },
-    ]
-    call = {
-        "id": "functions.look:0",
-        "type": "function",
-        "function": {"name": "look", "arguments": "{}"},
-    }
+    own = [OWN[0], {"role": "assistant", "content": [THINKING, SPEECH]}]
+    call = chat_call("functions.look:0", "look")
     foreign = [
         {"role": "user", "content": "Sure?"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -407,16 +295,11 @@ def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not(
 
 def test_calls_of_another_provider_have_ids_that_fit_at_the_first_backend_too() -> None:
     call = ToolCall("functions.look:0", "look", "{}", provider="api.moonshot.ai/kimi")
-    messages = sent(
-        QUESTION,
-        Message("assistant", (call,)),
-        Message("tool", (ToolResult("functions.look:0", "look", "It is."),)),
-    )["messages"]
-    assert (
-        messages[1]["content"][0]["id"]
-        == messages[2]["content"][0]["tool_use_id"]
-        != "functions.look:0"
-    )
+    result = Message("tool", (ToolResult("functions.look:0", "look", "It is."),))
+    _, calling, answering = sent(QUESTION, Message("assistant", (call,)), result)["messages"]
+    [use] = calling["content"]
+    [answer] = answering["content"]
+    assert use["id"] == answer["tool_use_id"] != "functions.look:0"
 
 
 def test_tools_are_written_and_marked() -> None:
@@ -427,11 +310,7 @@ def test_tools_are_written_and_marked() -> None:
     }
     own = [{**TOOL, "cache_control": CACHE}, search]
     assert sent(tools=own)["tools"] == own
-    strict = {
-        **CHAT_TOOL,
-        "function": {**CHAT_TOOL["function"], "strict": True},
-        "cache_control": CACHE,
-    }  # type: ignore[dict-item]
+    strict = {**CHAT_TOOL, "function": {**FUNCTION, "strict": True}, "cache_control": CACHE}
     foreign = {"type": "code_interpreter", "container": {"type": "auto"}}
     body = sent(tools=[strict, search, foreign])
     assert body["tools"] == [

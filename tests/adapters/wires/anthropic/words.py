@@ -18,10 +18,8 @@ USAGE = {"input_tokens": 9, "output_tokens": 7}
 
 
 def event(kind: str, **members: Any) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (
-        kind.encode(),
-        json.dumps({"type": kind, **members}).encode(),
-    )
+    value = json.dumps({"type": kind, **members})
+    return f"event: {kind}\ndata: {value}\n\n".encode()
 
 
 def read(stream: bytes) -> Any:
@@ -85,29 +83,21 @@ def ended(stop: Any, content: list[Any]) -> list[Any]:
 
 
 WHY = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
+
+
+def refused(details: Any) -> tuple[bytes, bytes]:
+    """Return a refusal as a whole body, and as the end of a stream."""
+    stop = {"stop_reason": "refusal", "stop_details": details}
+    body = json.dumps({"content": [], "usage": USAGE, **stop}).encode()
+    return body, event("message_delta", delta=stop, usage=USAGE) + event("message_stop")
+
+
 REFUSALS = [
-    (
-        said,
-        json.dumps(
-            {
-                "content": [],
-                "stop_reason": "refusal",
-                "stop_details": details,
-                "usage": USAGE,
-            }
-        ).encode(),
-        event(
-            "message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage=USAGE
-        )
-        + event("message_stop"),
-    )
-    for said, details in [
-        ("Not this.", WHY),
-        ("cyber", {**WHY, "explanation": None}),
-        (None, None),
-        (None, "cyber"),
-        (None, []),
-    ]
+    ("Not this.", *refused(WHY)),
+    ("cyber", *refused({**WHY, "explanation": None})),
+    (None, *refused(None)),
+    (None, *refused("cyber")),
+    (None, *refused([])),
 ]
 
 INVALID = "invalid_request_error"
@@ -207,9 +197,11 @@ def failed(
     body = json.dumps(error).encode()
     inside = event("error", **error)
     said = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "In the"})
+    rejected = BACKEND.decode(status, {}, body)
+    late = BACKEND.decode(200, {}, body)
     return [
-        (BACKEND.decode(status, {}, body), {"code": kind, "status": status}),
-        (BACKEND.decode(200, {}, body), {"code": kind}),
+        (rejected, {"code": kind, "status": status}),
+        (late, {"code": kind}),
         (read(START + inside), {"code": kind, "text": ""}),
         (read(START + said + inside), {"code": kind, "text": "In the"}),
     ]

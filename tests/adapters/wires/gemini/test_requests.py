@@ -9,7 +9,7 @@ from rungwise import Gemini, MediaPart, Message, OpenAIChat, Policy, TextPart, T
 from rungwise.adapters.wires.gemini.backend import DUMMY
 from rungwise.core import Call, Failure, OpaquePart, ReasoningPart, Reply, Request
 from support import official, protocols
-from support.protocols import encoded
+from support.protocols import chat_call, encoded
 
 KEY = "AIza-real-looking-0123456789"
 ASKED = {"role": "user", "content": "Where?"}
@@ -92,11 +92,9 @@ def test_the_key_goes_into_its_header_and_a_token_into_another(
         headers={"authorization": "Bearer t"},
     )
     headers = encoded(vertex, stream=True).headers
-    assert (vertex.problem, headers["authorization"], "x-goog-api-key" in headers) == (
-        None,
-        "Bearer t",
-        False,
-    )
+    assert vertex.problem is None
+    assert headers["authorization"] == "Bearer t"
+    assert "x-goog-api-key" not in headers
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     assert gemini(api_key=None).problem is None
     assert gemini(api_key=None, base_url="https://g.example").problem is not None
@@ -106,89 +104,32 @@ def test_the_key_goes_into_its_header_and_a_token_into_another(
 
 
 def test_a_conversation_in_the_words_of_chat_completions() -> None:
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    calls = [chat_call("c1", "look", '{"bird": "heron"}'), chat_call("c2", "look", "")]
     body = body_of(
         {"role": "system", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "Which?"},
-                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": "I look.",
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "look", "arguments": '{"bird": "heron"}'},
-                },
-                {
-                    "id": "c2",
-                    "type": "function",
-                    "function": {"name": "look", "arguments": ""},
-                },
-            ],
-        },
+        {"role": "user", "content": [{"type": "text", "text": "Which?"}, picture]},
+        {"role": "assistant", "content": "I look.", "tool_calls": calls},
         {"role": "tool", "tool_call_id": "c2", "content": "Two."},
         {"role": "tool", "tool_call_id": "c1", "content": "One."},
         tools=[LOOK],
         max_tokens=50,
     )
+    user, model, results = body.pop("contents")
     assert body == {
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
-        "contents": [
-            {
-                "role": "user",
-                "parts": [
-                    {"text": "Which?"},
-                    {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
-                ],
-            },
-            {
-                "role": "model",
-                "parts": [
-                    {"text": "I look."},
-                    {
-                        "functionCall": {
-                            "id": "c1",
-                            "name": "look",
-                            "args": {"bird": "heron"},
-                        }
-                    },
-                    {
-                        "functionCall": {
-                            "id": "c2",
-                            "name": "look",
-                            "args": {},
-                        }
-                    },
-                ],
-            },
-            {
-                "role": "user",
-                "parts": [
-                    {
-                        "functionResponse": {
-                            "id": "c1",
-                            "name": "look",
-                            "response": {"output": "One."},
-                        }
-                    },
-                    {
-                        "functionResponse": {
-                            "id": "c2",
-                            "name": "look",
-                            "response": {"output": "Two."},
-                        }
-                    },
-                ],
-            },
-        ],
         "tools": [{"functionDeclarations": [DECLARED]}],
         "generationConfig": {"maxOutputTokens": 50},
     }
+    blob = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
+    assert user == {"role": "user", "parts": [{"text": "Which?"}, blob]}
+    first = {"functionCall": {"id": "c1", "name": "look", "args": {"bird": "heron"}}}
+    second = {"functionCall": {"id": "c2", "name": "look", "args": {}}}
+    assert model == {"role": "model", "parts": [{"text": "I look."}, first, second]}
+    one = {"id": "c1", "name": "look", "response": {"output": "One."}}
+    two = {"id": "c2", "name": "look", "response": {"output": "Two."}}
+    parts = [{"functionResponse": one}, {"functionResponse": two}]
+    assert results == {"role": "user", "parts": parts}
 
 
 OWN = (
@@ -221,36 +162,28 @@ def test_own_contents_go_out_word_for_word() -> None:
 
 def test_after_a_switch_own_contents_lose_signatures_and_thoughts_alone() -> None:
     user, model, results = body_of(*OWN, portable=True)["contents"]
-    assert (user["parts"][0], results["parts"][0]["functionResponse"]["name"]) == (
-        {"text": "Where?"},
-        "look",
-    )
+    assert user["parts"][0] == {"text": "Where?"}
+    assert results["parts"][0]["functionResponse"]["name"] == "look"
     assert [sorted(part) for part in model["parts"]] == [["functionCall"]]
 
 
 def test_the_first_call_of_each_step_is_signed_for_the_models_that_want_it() -> None:
-    def calls(*names: str) -> list[dict[str, Any]]:
-        return [{"functionCall": {"name": name, "args": {}}} for name in names]
-
-    def results(*names: str) -> dict[str, Any]:
-        parts = [
-            {"functionResponse": {"name": name, "response": {"output": "x"}}} for name in names
-        ]
-        return {"role": "user", "parts": parts}
-
+    look = {"functionCall": {"name": "look", "args": {}}}
+    note = {"functionCall": {"name": "note", "args": {}}}
+    looked = {"functionResponse": {"name": "look", "response": {"output": "x"}}}
+    noted = {"functionResponse": {"name": "note", "response": {"output": "x"}}}
+    text = {"text": "I look."}
+    signed = {**look, "thoughtSignature": "c2ln"}
     given = (
         {"role": "user", "parts": [{"text": "Where?"}]},
-        {"role": "model", "parts": [{"text": "I look."}, *calls("look", "note")]},
-        results("look", "note"),
-        {"role": "model", "parts": [{**calls("look")[0], "thoughtSignature": "c2ln"}]},
-        results("look"),
+        {"role": "model", "parts": [text, look, note]},
+        {"role": "user", "parts": [looked, noted]},
+        {"role": "model", "parts": [signed]},
+        {"role": "user", "parts": [looked]},
     )
     for model in ("gemini-3-pro-preview", "gemini-3.6-flash", "gemini-4-pro", "m"):
         contents = body_of(*given, to=gemini(model))["contents"]
-        assert contents[1]["parts"][1:] == [
-            {**calls("look")[0], "thoughtSignature": DUMMY},
-            *calls("note"),
-        ]
+        assert contents[1]["parts"] == [text, {**look, "thoughtSignature": DUMMY}, note]
         assert [contents[0], *contents[2:]] == [given[0], *given[2:]]
     for model in ("gemini-2.5-pro", "gemini-2.0-flash", "models/gemini-2.5-flash-lite"):
         assert body_of(*given, to=gemini(model))["contents"] == [*given]
@@ -285,51 +218,46 @@ def test_results_are_one_content_in_the_order_of_the_calls() -> None:
 
 def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> None:
     here = gemini("gemini-3-pro-preview")
+    other = gemini("gemini-3-flash-preview")
+    me = here.provider
+    code = {"executableCode": {"language": "PYTHON", "code": "1"}}
     parts = (
-        ReasoningPart("Hm.", "dGhpbms=", here.provider),
-        ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, here.provider),
+        ReasoningPart("Hm.", "dGhpbms=", me),
+        ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, me),
         TextPart("I look."),
-        OpaquePart(here.provider, {"executableCode": {"language": "PYTHON", "code": "1"}}),
-        ToolCall("call_gemini_1", "look", "{}", {"thoughtSignature": "Y2FsbA=="}, here.provider),
-        ToolCall("call_gemini_2", "look", "{}", {"id": "twice"}, here.provider),
-        ReasoningPart("", {"text": "", "thoughtSignature": "ZW5k"}, here.provider),
+        OpaquePart(me, code),
+        ToolCall("call_gemini_1", "look", "{}", {"thoughtSignature": "Y2FsbA=="}, me),
+        ToolCall("call_gemini_2", "look", "{}", {"id": "twice"}, me),
+        ReasoningPart("", {"text": "", "thoughtSignature": "ZW5k"}, me),
     )
-    told = (
-        ToolResult("call_gemini_1", "look", "One."),
-        ToolResult("call_gemini_2", "look", "Two."),
-    )
-    messages = (
-        Message.saying("user", "Where?"),
-        Message("assistant", parts),
-        Message("tool", told),
-    )
+    one = ToolResult("call_gemini_1", "look", "One.")
+    two = ToolResult("call_gemini_2", "look", "Two.")
+    asked = Message.saying("user", "Where?")
+    messages = (asked, Message("assistant", parts), Message("tool", (one, two)))
+
+    call = {"functionCall": {"name": "look", "args": {}}}
     own = [
         {"text": "Hm.", "thought": True, "thoughtSignature": "dGhpbms="},
         {"text": "I look.", "thoughtSignature": "dGV4dA=="},
-        {"executableCode": {"language": "PYTHON", "code": "1"}},
-        {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "Y2FsbA=="},
+        code,
+        {**call, "thoughtSignature": "Y2FsbA=="},
         {"functionCall": {"id": "twice", "name": "look", "args": {}}},
         {"text": "", "thoughtSignature": "ZW5k"},
     ]
     bare = [
         {"text": "I look."},
         {"text": "\n```python\n1\n```\n"},  # as in plain messages
-        {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": DUMMY},
-        {"functionCall": {"name": "look", "args": {}}},
+        {**call, "thoughtSignature": DUMMY},
+        call,
     ]
+
+    def answer_in(**fields: Any) -> Any:
+        return body_of(*messages, **fields)["contents"][1]["parts"]
+
     for portable in (False, True):
-        assert body_of(*messages, to=here, portable=portable)["contents"][1]["parts"] == own
-        assert (
-            body_of(
-                *messages,
-                to=here,
-                portable=portable,
-                unsigned=True,
-            )["contents"][1]["parts"]
-            == bare
-        )
-        other = gemini("gemini-3-flash-preview")
-        assert body_of(*messages, to=other, portable=portable)["contents"][1]["parts"] == bare
+        assert answer_in(to=here, portable=portable) == own
+        assert answer_in(to=here, portable=portable, unsigned=True) == bare
+        assert answer_in(to=other, portable=portable) == bare
 
 
 def test_a_signature_outlives_the_blank_text_that_it_signed() -> None:
@@ -530,16 +458,15 @@ def test_the_effort_of_reasoning_in_each_generations_own_way(
 ) -> None:
     config = config_of(model, {"reasoning_effort": effort})
     assert config == ({"thinkingConfig": thinking} if thinking else None)
-    lost = gemini(model).lost(Request("Where?", parameters={"reasoning_effort": effort}))
-    lost = tuple(
-        each for each in lost if not each.startswith(f"reasoning_effort {effort}: it is sent as ")
-    )
-    assert [
-        each.startswith(
-            "reasoning_effort: it must be one of none, " if "2.5" in model else "reason"
-        )
-        for each in lost
-    ] == ([] if thinking else [True])
+    losses = gemini(model).lost(Request("Where?", parameters={"reasoning_effort": effort}))
+    rounded = f"reasoning_effort {effort}: it is sent as "
+    left_out = [loss for loss in losses if not loss.startswith(rounded)]
+    if thinking:
+        assert left_out == []
+        return
+    [loss] = left_out
+    known_levels = "reasoning_effort: it must be one of none, "
+    assert loss.startswith(known_levels if "2.5" in model else "reason")
 
 
 @pytest.mark.parametrize(
@@ -567,36 +494,34 @@ def test_less_reasoning(model: str, now: Any, less: Any) -> None:
     assert config == ({"thinkingConfig": less} if less else None)
 
 
+FORMAT = {"responseMimeType", "responseJsonSchema"}
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "gone"),
     [
-        "temperature",
-        "topP",
-        "top_p",
-        "seed",
-        "stop",
-        "stopSequences",
-        "stop_sequences",
-        "response_format",
-        "reasoning_effort",
-        "thinkingConfig",
-        "thinking_config",
-        "Thinking",
-        "thinkingLevel",
-        "tool_choice",
-        "toolConfig",
-        "tool_config",
-        "safetySettings",
-        "safety_settings",
-        "responseMimeType",
+        ("temperature", {"temperature"}),
+        ("topP", {"topP"}),
+        ("top_p", {"topP"}),
+        ("seed", {"seed"}),
+        ("stop", {"stopSequences"}),
+        ("stopSequences", {"stopSequences"}),
+        ("stop_sequences", {"stopSequences"}),
+        ("response_format", FORMAT),
+        ("responseMimeType", FORMAT),
+        ("reasoning_effort", {"thinkingConfig"}),
+        ("thinkingConfig", {"thinkingConfig"}),
+        ("thinking_config", {"thinkingConfig"}),
+        ("Thinking", {"thinkingConfig"}),
+        ("thinkingLevel", {"thinkingConfig"}),
+        ("tool_choice", {"toolConfig"}),
+        ("toolConfig", {"toolConfig"}),
+        ("tool_config", {"toolConfig"}),
+        ("safetySettings", {"safetySettings"}),
+        ("safety_settings", {"safetySettings"}),
     ],
 )
-def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> None:
-    own = {
-        "stop": "stopSequences",
-        "response_format": "responseMimeType",
-        "tool_choice": "toolConfig",
-    }
+def test_what_the_provider_rejected_is_left_out_under_any_name(name: str, gone: set[str]) -> None:
     parameters = {
         "temperature": 0.5,
         "top_p": 0.9,
@@ -608,24 +533,10 @@ def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> Non
         "safetySettings": [],
     }
     whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
-    left = body_of(
-        tools=[LOOK],
-        parameters=parameters,
-        max_tokens=5,
-        dropped=frozenset({name}),
-    )
-    flat, less = ({**each, **each["generationConfig"]} for each in (whole, left))
-    gone = {key for key in flat if key not in less}
-    camel = own.get(
-        name,
-        "".join(part.capitalize() if index else part for index, part in enumerate(name.split("_"))),
-    )
-    camel = (
-        "thinkingConfig"
-        if camel.lower().startswith("thinking") or name == "reasoning_effort"
-        else camel
-    )
-    assert gone == ({camel, "responseJsonSchema"} if camel == "responseMimeType" else {camel})
+    left = body_of(tools=[LOOK], parameters=parameters, max_tokens=5, dropped=frozenset({name}))
+    flat = {**whole, **whole["generationConfig"]}
+    less = {**left, **left["generationConfig"]}
+    assert flat.keys() - less.keys() == gone
 
 
 @pytest.mark.parametrize(
@@ -717,23 +628,22 @@ def test_arguments_are_an_object_whatever_another_model_wrote(arguments: str, ar
 def test_the_core_is_told_what_messages_and_tools_are() -> None:
     form = gemini().shapes
     result = {"functionResponse": {"name": "look", "response": {}}}
-    roles = {
-        "tool": [
-            {"role": "user", "parts": [result]},
-            {"role": "user", "parts": [{"function_response": {}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
-            {"role": "function", "name": "look", "content": "See."},
-            {"role": "tool", "tool_call_id": "a", "content": "See."},
-            Message("tool", (ToolResult("a", "look", "See."),)),
-        ],
-        "assistant": [
-            {"role": "model", "parts": [{"text": "a"}]},
-            {"role": "assistant", "content": "a"},
-        ],
-        "user": [ASKED, {"role": "user", "parts": ["a"]}],
-    }
-    for role, messages in roles.items():
-        assert [form.role_of(message) for message in messages] == [role] * len(messages)
+    results = [
+        {"role": "user", "parts": [result]},
+        {"role": "user", "parts": [{"function_response": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
+        {"role": "function", "name": "look", "content": "See."},
+        {"role": "tool", "tool_call_id": "a", "content": "See."},
+        Message("tool", (ToolResult("a", "look", "See."),)),
+    ]
+    answers = [
+        {"role": "model", "parts": [{"text": "a"}]},
+        {"role": "assistant", "content": "a"},
+    ]
+    questions = [ASKED, {"role": "user", "parts": ["a"]}]
+    assert {form.role_of(message) for message in results} == {"tool"}
+    assert {form.role_of(message) for message in answers} == {"assistant"}
+    assert {form.role_of(message) for message in questions} == {"user"}
     made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)
     assert made == {
         "functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]
@@ -747,9 +657,7 @@ def test_a_form_that_nobody_knows_is_named_and_left_out() -> None:
     parameters = {"response_format": {"type": "grammar"}, "tool_choice": {"type": "custom"}}
     body = body_of(tools=[LOOK], parameters=parameters)
     assert not {"generationConfig", "toolConfig"} & body.keys()
-    assert [
-        each.partition(":")[0] for each in gemini().lost(Request("Where?", parameters=parameters))
-    ] == [*parameters]
-    assert config_of(parameters={"response_format": {"type": "text"}}) == {
-        "responseMimeType": "text/plain"
-    }
+    losses = gemini().lost(Request("Where?", parameters=parameters))
+    assert [loss.partition(":")[0] for loss in losses] == [*parameters]
+    plain = config_of(parameters={"response_format": {"type": "text"}})
+    assert plain == {"responseMimeType": "text/plain"}

@@ -232,8 +232,14 @@ def failed(
         **dict(known),
     }
     said = {"candidates": [SAID], "usageMetadata": COUNTS}
+    rejected = {"status": status, **usual}
+    late = {"text": "In the"}
     return [
-        *((whole(each, status), {"status": status, **usual}) for each in (error, [error])),
-        *((came, usual) for came in (whole(error), whole([error]), read(error))),
-        *((came, {"text": "In the"}) for came in (whole([said, error]), read(said, error))),
+        (whole(error, status), rejected),
+        (whole([error], status), rejected),
+        (whole(error), usual),
+        (whole([error]), usual),
+        (read(error), usual),
+        (whole([said, error]), late),
+        (read(said, error), late),
     ]
