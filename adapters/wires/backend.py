@@ -116,11 +116,6 @@ class Backend(Link, Protocol):
         return ()
 
     @property
-    def renews_key(self) -> bool:
-        """Whether a function is asked for the key before each request; see `HttpBackend`."""
-        return False
-
-    @property
     def quota(self) -> Quota | None:
         """How many requests and tokens a minute the backend may receive; None for no limit."""
         return None

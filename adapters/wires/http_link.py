@@ -35,7 +35,7 @@ KeyFunction = Callable[[], str | Awaitable[str]]
 
 @frozen
 class HttpLink(Backend, ABC):
-    """Hold where a backend is and with which key; `HttpBackend` documents the arguments."""
+    """Hold where a backend is, and with which key; its subclass says what the arguments are."""
 
     DEFAULT_URL: ClassVar[str]
     """The provider's own."""

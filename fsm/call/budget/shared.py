@@ -190,7 +190,7 @@ class SharedBudget:
     def share_by(
         self, new: Callable[[SharedBudget, ReservationQueue, Reservation], ShareT]
     ) -> ShareT:
-        """Return a share for a new call that is made by `new`, such as a subclass of `Share`.
+        """Return a share for a new call that is made by `new`, such as a subclass of the usual one.
 
         Arguments:
             new: takes this budget, the queue in which calls wait for it, and a reservation on each
