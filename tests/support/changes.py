@@ -7,6 +7,7 @@ from rungwise import CALL, Rung, diff_policies
 from rungwise.core import Call, Failure, PlainLink, PolicyDiff, Reply, Request, Table
 from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if
 from support.played import play
+from support.tables import of_known_rungs
 
 PRICES = rungwise.Prices(2.5, 10)
 APOLOGIZE = Rung(
@@ -35,7 +36,7 @@ def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -
     """
     call = Call(
         Request("hi", max_tokens=500),
-        policy or rungwise.Policy(),
+        of_known_rungs(policy),
         [PlainLink("one"), PlainLink("two")],
         jitter=lambda: 0.2,
     )
@@ -53,7 +54,7 @@ def last_week() -> tuple[WhatIf, ...]:
         "tuesday.json": recorded(slow, slow, slow, answer),
         "friday.json": recorded(Failure("content_policy"), answer),
     }
-    new = rungwise.Policy.interactive()
+    new = of_known_rungs(rungwise.Policy.interactive())
     return tuple(what_if(journal, new, name=name) for name, journal in journals.items())
 
 
@@ -63,16 +64,9 @@ def to_interactive() -> PolicyDiff:
     calls.
     """
     asked = {"max_tokens": 1000, "input_tokens": 2000}
-    old = rungwise.Policy()
-    new = rungwise.Policy.interactive()
-    return diff_policies(
-        old,
-        new,
-        2,
-        prices=PRICES,
-        journals=last_week(),
-        **asked,
-    )
+    old = of_known_rungs()
+    new = of_known_rungs(rungwise.Policy.interactive())
+    return diff_policies(old, new, 2, prices=PRICES, journals=last_week(), **asked)
 
 
 @lru_cache

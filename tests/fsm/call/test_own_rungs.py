@@ -51,17 +51,17 @@ def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
 
 def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None:
     assert Policy(table=TABLE).limits == Limits(pleas=1)
-    assert Policy(table=TABLE).hints.rungs == {"entreat": "Please."}
-    assert Policy(table=TABLE.without("entreat")).hints == Hints()
+    shipped = Policy().hints.rungs
+    assert Policy(table=TABLE).hints.rungs == {**shipped, "entreat": "Please."}
+    assert Policy(table=TABLE.without("entreat")).hints == Policy().hints
 
 
 def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
     def change(transcript: Any, cue: Any) -> None:
         transcript.dropped |= {"temperature"}
 
-    call = Call(
-        Request("hi"), Policy(table=CALL.with_rung(Rung("cool", change=change), refused=None))
-    )
+    table = CALL.with_rung(Rung("cool", change=change), refused=None)
+    call = Call(Request("hi"), Policy(table=table, limits=Limits(**OTHERS_OFF)))
     call.begin()
     send = call.receive(FILTERED)
     assert send.dropped == {"temperature"}
@@ -81,7 +81,8 @@ def test_with_a_condition_it_keeps_its_place_and_the_asked_wait() -> None:
 
 def test_its_waits_are_of_the_series_that_it_names() -> None:
     patient = attrs.evolve(ENTREAT, wait="reask", limit=2)
-    call = run(Policy(table=CALL.with_rung(patient, refused=None)), [FILTERED])
+    table = CALL.with_rung(patient, refused=None)
+    call = run(Policy(table=table, limits=Limits(**OTHERS_OFF)), [FILTERED])
     assert [step.wait for step in call.journal.steps if step.wait] == [1.0, 2.0]
 
 

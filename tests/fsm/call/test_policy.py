@@ -140,17 +140,9 @@ def test_a_policy_survives_the_way_to_plain_values_and_back(policy):
 def test_limits_are_a_mapping_that_cannot_be_changed():
     few = rungwise.Limits(retries=1, fallbacks=2)
     assert dict(few) == {**rungwise.CALL.limits, "retries": 1, "fallbacks": 2}
-    assert (few.retries, few["reasks"], len(few), "pleas" in few) == (1, 3, 12, False)
-    assert (
-        rungwise.Limits(
-            **{
-                **few,
-                "retries": 3,
-                "fallbacks": None,
-            }
-        )
-        == rungwise.Limits()
-    )
+    assert (few.retries, few["reasks"], "pleas" in few) == (1, 3, False)
+    assert len(few) == len(rungwise.CALL.limits)
+    assert rungwise.Limits(**{**few, "retries": 3, "fallbacks": None}) == rungwise.Limits()
     assert {few: 1}[rungwise.Limits(fallbacks=2, retries=1)] == 1
     assert pickle.loads(pickle.dumps(few)) == copy.deepcopy(few) == few
     with pytest.raises(AttributeError, match="cannot be changed"):
