@@ -1140,20 +1140,28 @@ def text_and_thought(text: str) -> bytes:
 
 
 words = st.text(max_size=6)
-pieces_of_calls = st.builds(
-    lambda index, name, id, arguments: tool(**call(name, arguments, index=index, id=id)),
-    st.sampled_from([None, 0, 1]),
-    st.sampled_from(["", "f", "g"]),
-    st.sampled_from([None, "a", "b"]),
-    st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
+calls = st.fixed_dictionaries(
+    {
+        "index": st.sampled_from([None, 0, 1]),
+        "id": st.sampled_from([None, "a", "b"]),
+        "function": st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(["", "f", "g"]),
+                "arguments": st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
+            }
+        ),
+    }
 )
-deltas_of_all_kinds = st.one_of(
+texts_of_all_kinds = st.one_of(
     words.map(lambda text: delta(content=text)),
     words.map(lambda text: delta(reasoning_content=text, content=None)),
     words.map(text_and_thought),
     words.map(lambda text: delta(refusal=text)),
     words.map(lambda text: message(None, content=text)),
-    pieces_of_calls,
+)
+deltas_of_all_kinds = st.one_of(
+    texts_of_all_kinds,
+    calls.map(lambda each: tool(**each)),
     st.sampled_from(OTHER_LINES),
 )
 plain_bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join)

@@ -283,23 +283,16 @@ DELTA = st.dictionaries(
     ),
     max_size=2,
 )
+DELTAS = st.one_of(
+    st.fixed_dictionaries({"contentBlockIndex": LEAF, "delta": DELTA}),
+    st.fixed_dictionaries({"contentBlockIndex": st.just(0), "delta": DELTA}),
+)
+STARTS = st.fixed_dictionaries({"contentBlockIndex": LEAF, "start": JSON})
+OTHER_KINDS = ["contentBlockStop", "messageStop", "metadata", "messageStart", "gremlin"]
 EVENTS = st.one_of(
-    st.tuples(
-        st.just("contentBlockDelta"),
-        st.fixed_dictionaries({"contentBlockIndex": LEAF, "delta": DELTA}),
-    ),
-    st.tuples(
-        st.just("contentBlockDelta"),
-        st.fixed_dictionaries({"contentBlockIndex": st.just(0), "delta": DELTA}),
-    ),
-    st.tuples(
-        st.just("contentBlockStart"),
-        st.fixed_dictionaries({"contentBlockIndex": LEAF, "start": JSON}),
-    ),
-    st.tuples(
-        st.sampled_from(["contentBlockStop", "messageStop", "metadata", "messageStart", "gremlin"]),
-        JSON,
-    ),
+    st.tuples(st.just("contentBlockDelta"), DELTAS),
+    st.tuples(st.just("contentBlockStart"), STARTS),
+    st.tuples(st.sampled_from(OTHER_KINDS), JSON),
 )
 
 

@@ -154,11 +154,14 @@ def test_what_it_has_said_goes_back_word_for_word() -> None:
     )
     result = Message("tool", (ToolResult("tooluse_1", "look", "", is_fault=True),))
     body = sent(QUESTION, Message("assistant", said), result, Message.saying("user", "And?"))
+    thought = {"text": "Grey.", "signature": "c2ln"}
+    cited = {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}
+    use = {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}
     assert body["messages"][1]["content"] == [
-        {"reasoningContent": {"reasoningText": {"text": "Grey.", "signature": "c2ln"}}},
+        {"reasoningContent": {"reasoningText": thought}},
         sealed,
-        {"citationsContent": {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}},
-        {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
+        {"citationsContent": cited},
+        {"toolUse": use},
     ]
     told = {
         "toolUseId": "tooluse_1",

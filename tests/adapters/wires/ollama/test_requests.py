@@ -7,7 +7,7 @@ import pytest
 from rungwise import Capabilities, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
 from rungwise.core import ReasoningPart
 from support import official, protocols
-from support.protocols import encoded
+from support.protocols import chat_call, encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
@@ -259,26 +259,20 @@ def test_messages_of_ones_own_go_out_word_for_word() -> None:
 
 
 def test_messages_of_chat_completions_are_translated() -> None:
-    call = {
-        "id": "call_1",
-        "type": "function",
-        "function": {"name": "look", "arguments": '{"bird": "heron"}'},
-    }
+    call = chat_call("call_1", "look", '{"bird": "heron"}')
     url = {"url": f"data:image/png;base64,{PIXEL}"}
     parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": url}]
-    assert sent(
+    messages = sent(
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": parts},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
-    ) == [
+    )
+    own_call = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
+    assert messages == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What is this?", "images": [PIXEL]},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"function": {"name": "look", "arguments": {"bird": "heron"}}}],
-        },
+        {"role": "assistant", "content": "", "tool_calls": [own_call]},
         {"role": "tool", "tool_name": "look", "content": "A heron."},
     ]
 
