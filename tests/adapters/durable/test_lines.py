@@ -12,9 +12,8 @@ from rungwise.adapters.durable.batch import read_lines
 
 def read(folder: Path, *texts: str | bytes) -> list[Any]:
     file = folder / "prompts.jsonl"
-    file.write_bytes(
-        b"\n".join(text if isinstance(text, bytes) else text.encode() for text in texts)
-    )
+    lines = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    file.write_bytes(b"\n".join(lines))
     return list(read_lines(file))
 
 
@@ -28,7 +27,8 @@ def test_prompts_messages_and_options_are_those_of_a_call(tmp_path: Path) -> Non
     first, second, third = read(tmp_path, *map(json.dumps, plain), "", "  ")
     assert [each.id for each in (first, second, third)] == ["1", "a", "7"]
     assert first.request.messages == second.request.messages == (message,)
-    assert (second.request.max_tokens, second.request.parameters["temperature"]) == (9, 0.5)
+    assert second.request.max_tokens == 9
+    assert second.request.parameters["temperature"] == 0.5
     assert [each["role"] for each in third.request.messages] == ["system", "user"]
 
 

@@ -44,11 +44,12 @@ def test_chat_completions() -> None:
         }
         return event({"id": "c", "model": "m", "choices": [choice]})
 
+    first, second = CITED
     events = [
         chunk({"role": "assistant", "content": ""}, None),
-        chunk({"content": "In", "annotations": CITED[:1]}, LOGS[:1]),
+        chunk({"content": "In", "annotations": [first]}, LOGS[:1]),
         chunk({"content": " it"}, LOGS[1:]),
-        chunk({"annotations": CITED[1:]}, None, "stop"),
+        chunk({"annotations": [second]}, None, "stop"),
         b"data: [DONE]\n\n",
     ]
     choice = {"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}

@@ -108,24 +108,17 @@ def look_alikes(draw: st.DrawFn) -> str:
     at = draw(st.integers(0, host.count(".")))
     cut = draw(st.integers(0, len(host) - 1))
     cloud = draw(CLOUDS)
-    around = [
-        f"{host}.{one}",
-        f"{host}.{one}.{two}",
-        f"{host}-{one}.{two}",
+    before_it = [
         f"{one}.{host}",
         f"{one}.{two}.{host}",
         f"{one}-{host}",
         f"{one}{host}",
-    ]
-    marked = [
-        f"{host}.",
-        f".{host}",
         f"{one}@{host}",
-        f"{host}@{one}.{two}",
         f"{one}.{two}\\.{host}",
-        f"{host}:8443",
-        f"{host}\n",
+        f".{host}",
     ]
+    behind_it = [f"{host}.{one}", f"{host}.{one}.{two}", f"{host}-{one}.{two}"]
+    marked = [f"{host}.", f"{host}@{one}.{two}", f"{host}:8443", f"{host}\n"]
     in_clouds = [f"{labels[0]}.{cloud}", f"{host}.{cloud}"]
     before = labels[:at]
     label, *behind = labels[at:]
@@ -142,7 +135,8 @@ def look_alikes(draw: st.DrawFn) -> str:
         host.replace(".", "-", 1),
     ]
     others = [".".join(each) for each in relabelled]
-    return draw(st.sampled_from([*around, *marked, *in_clouds, *others, *misspelt]))
+    longer = [*before_it, *behind_it, *marked, *in_clouds]
+    return draw(st.sampled_from([*longer, *others, *misspelt]))
 
 
 def is_theirs(host: str) -> bool:

@@ -601,23 +601,22 @@ def test_arguments_are_an_object_whatever_another_model_wrote(arguments: str, ar
 
 def test_the_core_is_told_what_messages_and_tools_are() -> None:
     form = gemini().shapes
-    result = {"functionResponse": {"name": "look", "response": {}}}
-    of_claude = {"type": "tool_result", "tool_use_id": "a"}
-    neutral = ToolResult("a", "look", "See.")
-    results = [
-        {"role": "user", "parts": [result]},
+    own_results = [
+        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
         {"role": "user", "parts": [{"function_response": {}}]},
-        {"role": "user", "content": [of_claude]},
+    ]
+    foreign_results = [
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
         {"role": "function", "name": "look", "content": "See."},
         {"role": "tool", "tool_call_id": "a", "content": "See."},
-        Message("tool", (neutral,)),
+        Message("tool", (ToolResult("a", "look", "See."),)),
     ]
     answers = [
         {"role": "model", "parts": [{"text": "a"}]},
         {"role": "assistant", "content": "a"},
     ]
     questions = [ASKED, {"role": "user", "parts": ["a"]}]
-    assert {form.role_of(message) for message in results} == {"tool"}
+    assert {form.role_of(message) for message in own_results + foreign_results} == {"tool"}
     assert {form.role_of(message) for message in answers} == {"assistant"}
     assert {form.role_of(message) for message in questions} == {"user"}
     made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)
