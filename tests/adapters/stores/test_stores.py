@@ -175,10 +175,10 @@ def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> N
 
     def fail(process: Process) -> None:
         begin.wait()
-        work = process.store.note(
-            process.keys[0], FAILED, rules, sent_at=process.store.now(), was_probe=False
-        )
-        perform(process.store, work)
+        store = process.store
+        key = process.keys[0]
+        work = store.note(key, FAILED, rules, sent_at=store.now(), was_probe=False)
+        perform(store, work)
 
     threads = [threading.Thread(target=fail, args=(process,)) for process in processes]
     for thread in threads:
@@ -250,9 +250,11 @@ def test_a_server_that_dies_while_somebody_looks_is_away(
     Process(store).note(LIMITED)
     execute = store.execute
     gone = redis.ConnectionError()
-    monkeypatch.setattr(
-        store, "execute", lambda command: execute(command) if command[0] == "scan" else gone
-    )
+
+    def dying(command: Any) -> Any:
+        return execute(command) if command[0] == "scan" else gone
+
+    monkeypatch.setattr(store, "execute", dying)
     assert perform(store, store.listed()) == []
     assert store.is_away
 
@@ -262,9 +264,12 @@ def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.Monk
     process = Process(store)
     commands = []
     execute = store.execute
-    monkeypatch.setattr(
-        store, "execute", lambda command: commands.append(command[0]) or execute(command)
-    )
+
+    def counted(command: Any) -> Any:
+        commands.append(command[0])
+        return execute(command)
+
+    monkeypatch.setattr(store, "execute", counted)
     process.choose()
     process.note(ANSWERED)
     assert commands == ["read"]  # and nothing after the attempt
@@ -311,10 +316,8 @@ def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
     secret = "sk-1f3870be274f6c49b3e31a0c6728957f"
     backend = OpenAIChat("gpt-5", api_key=secret)
     store = RedisStore(redis_url, time.monotonic)
-    perform(
-        store,
-        store.note(store.key_of(backend), LIMITED, RULES, sent_at=store.now(), was_probe=False),
-    )
+    key = store.key_of(backend)
+    perform(store, store.note(key, LIMITED, RULES, sent_at=store.now(), was_probe=False))
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         [key] = client.keys("*")
         assert key.startswith("rungwise:health:")
@@ -397,19 +400,12 @@ def test_what_never_went_out_gives_back_its_request_too(metered: Metered) -> Non
 
 def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -> None:
     quota = Quota(concurrent=2)
-    assert [metered.take(name, quota) for name in "aabcd"] == [
-        (0, True),
-        (0, True),
-        (0, True),
-        (POLL, False),
-        (POLL, False),
-    ]
+    given = (0.0, True)
+    waits = (POLL, False)
+    taken = [metered.take(name, quota) for name in "aabcd"]
+    assert taken == [given, given, given, waits, waits]
     metered.pay("a", quota)
-    assert [metered.take(name, quota) for name in "dcd"] == [
-        (POLL, False),
-        (0.0, True),
-        (POLL, False),
-    ]
+    assert [metered.take(name, quota) for name in "dcd"] == [waits, given, waits]
     metered.pay("d", quota)  # which gives up
     metered.pay("b", quota)
     assert metered.take("e", quota) == (0.0, True)
@@ -446,9 +442,12 @@ def test_while_the_server_is_away_each_process_has_its_share(
     for name, process in zip("abc", (*processes, processes[0]), strict=True):
         process.take(name, quota)
     redis_server.kill()
-    assert [wait for wait, _ in (processes[0].take(name, quota) for name in "def")] == [0, 0, POLL]
-    assert processes[1].take("g", quota) == (0.0, True)
+    first, second = processes
+    taken = [first.take(name, quota) for name in "def"]
+    assert [wait for wait, _ in taken] == [0, 0, POLL]
+    assert second.take("g", quota) == (0.0, True)
     redis_server.start()
     time.sleep(AWAY)
     # a, b and c are still out
-    assert [processes[0].take(name, quota)[1] for name in "hi"] == [True, False]
+    taken = [first.take(name, quota) for name in "hi"]
+    assert [is_given for _, is_given in taken] == [True, False]
