@@ -434,4 +434,5 @@ def test_a_stream_holds_the_script_however_it_is_cut(
     body = render(reply, STREAM).body
     assert body == render(plain, STREAM).body
     message = assembled(body.decode())
-    assert (message["content"], message["calls"][0]["arguments"]) == (text, arguments)
+    assert message["content"] == text
+    assert message["calls"][0]["arguments"] == arguments

@@ -86,11 +86,13 @@ def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(
     process.note(FAILED)
     assert process.choose().place == 0
     process.note(FAILED)
-    assert (process.first.state, process.first.why) == ("open", "503, 2 in a row")
+    assert process.first.state == "open"
+    assert process.first.why == "503, 2 in a row"
     assert process.choose().place == 1
     time.sleep(RULES.first)
     tried = process.choose()
-    assert (tried.place, tried.is_probe) == (0, True)
+    assert tried.place == 0
+    assert tried.is_probe is True
     assert process.choose().place == 1
     process.note(ANSWERED, was_probe=True)
     assert process.first.state == "closed"
@@ -111,7 +113,8 @@ def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open
     process.note(evolve(LIMITED, asked_wait=70.0))
     process.note(LIMITED, place=1)
     choice = process.choose()
-    assert (choice.place, choice.is_probe) == (1, False)
+    assert choice.place == 1
+    assert choice.is_probe is False
 
 
 @pytest.mark.parametrize("times", [20])
@@ -332,7 +335,9 @@ def test_whoever_looks_sees_what_is_remembered(redis_url: str) -> None:
     process = Process(RedisStore(redis_url, time.monotonic))
     process.note(LIMITED)
     [(key, health)] = perform(process.store, RedisStore(redis_url, time.monotonic).listed())
-    assert (key.name, key.digest, health.why) == ("first", process.keys[0].digest, "429")
+    assert key.name == "first"
+    assert key.digest == process.keys[0].digest
+    assert health.why == "429"
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "http://localhost", "redis://localhost:port"])

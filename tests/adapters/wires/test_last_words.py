@@ -149,7 +149,8 @@ def test_what_was_counted_once_is_used(api: str, counts: tuple[Any, ...], usage:
 )
 def test_a_clean_end_takes_no_cut_back(api: str, stops: tuple[str, ...], reason: str) -> None:
     reply = read(api, stops=stops)
-    assert (reply.text, reply.stop_reason) == (TEXT, reason)
+    assert reply.text == TEXT
+    assert reply.stop_reason == reason
 
 
 def test_a_clean_end_takes_no_failure_back() -> None:
@@ -193,4 +194,5 @@ def test_what_was_said_counts_where_its_tokens_are_no_whole_number(api: str, str
         read = decoder.close()
     else:
         read = asked.decode(200, {"content-type": body.content_type}, body.body)
-    assert (read.text, read.usage) == (TEXT, Usage(9, ESTIMATE, estimated=True))
+    assert read.text == TEXT
+    assert read.usage == Usage(9, ESTIMATE, estimated=True)

@@ -52,7 +52,8 @@ def read(*pieces: bytes) -> tuple[Any, str]:
 
 def text_of(*pieces: bytes) -> str:
     reply, said = read(*pieces)
-    assert (reply.text, reply.interrupted) == (said, False)
+    assert reply.text == said
+    assert reply.interrupted is False
     return said
 
 
@@ -120,7 +121,8 @@ def test_a_last_line_needs_no_end() -> None:
 def test_a_cut_last_line_is_nothing() -> None:
     reply, said = read(line("In the"), line(" reeds.")[:-20])
     assert reply.text == said == "In the"
-    assert (reply.interrupted, reply.failure) == (True, None)
+    assert reply.interrupted is True
+    assert reply.failure is None
 
 
 @pytest.mark.parametrize("indent", [1, 4])
@@ -130,7 +132,8 @@ def test_an_object_in_many_lines_is_a_whole_reply(indent: int) -> None:
     body = json.dumps({"model": "m", "message": message, "done": True}, indent=indent).encode()
     reply, _ = read(*[body[start : start + 9] for start in range(0, len(body), 9)])
     assert reply == OLLAMA.decode(200, {}, body)
-    assert (reply.text, [each.name for each in reply.tool_calls]) == ("In the reeds.", ["look"])
+    assert reply.text == "In the reeds."
+    assert [each.name for each in reply.tool_calls] == ["look"]
 
 
 @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n\n", b": waiting\n", b"\xef\xbb\xbf \r\n"])
@@ -148,7 +151,8 @@ def test_what_is_no_line_of_a_reply_says_nothing(stray: bytes) -> None:
 
 def test_a_hole_ends_a_stream() -> None:
     reply, said = read(line("In the"), line(" tall")[:-30] + b"\n", line(" reeds."), END)
-    assert (said, reply.interrupted) == ("In the", True)
+    assert said == "In the"
+    assert reply.interrupted is True
     assert reply.failure.reason == "malformed"
 
 
@@ -203,7 +207,8 @@ def test_a_line_of_too_many_values_is_not_read(is_stream: bool) -> None:
     heavy = b'{"message": [' + b"{}," * 1_000_000 + b"1]}\n"
     if is_stream:
         reply, _ = read(line("In the"), heavy, END)
-        assert (reply.text, reply.interrupted) == ("In the", True)
+        assert reply.text == "In the"
+        assert reply.interrupted is True
         failure = reply.failure
     else:
         failure = OLLAMA.decode(200, {}, heavy)

@@ -431,7 +431,8 @@ def test_an_envelope_without_an_error_is_none(aside: dict[str, Any]) -> None:
     text = {"index": 0, "delta": {"content": "In the reeds."}}
     end = {"index": 0, "delta": {}, "finish_reason": "stop"}
     reply, _ = read(json_event(choices=[text], **aside), json_event(choices=[end], **aside))
-    assert (reply.text, reply.failure) == ("In the reeds.", None)
+    assert reply.text == "In the reeds."
+    assert reply.failure is None
 
 
 def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
@@ -445,7 +446,9 @@ def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
     end = {"index": 0, "delta": {}, "finish_reason": "stop", **filtered}
     first = json_event(choices=[], prompt_filter_results=[prompt])
     reply, _ = read(first, json_event(choices=[text]), json_event(choices=[end]))
-    assert (reply.text, reply.stop_reason, reply.failure) == ("In the reeds.", "stop", None)
+    assert reply.text == "In the reeds."
+    assert reply.stop_reason == "stop"
+    assert reply.failure is None
 
 
 # lines
@@ -487,9 +490,11 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(
 def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> None:
     begun = start + chunk(content="a")
     reply = CHAT.decode(200, {}, begun + END)
-    assert (reply.text, reply.interrupted) == ("a", False)
+    assert reply.text == "a"
+    assert reply.interrupted is False
     reply = CHAT.decode(200, {}, begun)
-    assert (reply.text, reply.interrupted) == ("a", True)
+    assert reply.text == "a"
+    assert reply.interrupted is True
     nothing = CHAT.decode(200, {}, start)
     assert nothing.reason == "malformed"
 
@@ -531,7 +536,8 @@ NOTHINGS = [
 def test_a_200_without_a_usable_shape_is_malformed(api: str, body: bytes) -> None:
     backend = protocols.backend(api, "http://localhost/v1")
     failure = backend.decode(200, {}, body)
-    assert (failure.reason, failure.status) == ("malformed", 200)
+    assert failure.reason == "malformed"
+    assert failure.status == 200
     decoder = backend.decoder({})
     assert decoder.feed(body) == []
     outcome = decoder.close()

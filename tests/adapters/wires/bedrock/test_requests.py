@@ -359,11 +359,9 @@ def test_a_mark_of_a_tool_call_is_told(to: Bedrock, lost: str, call: Any) -> Non
 
 def test_its_form_is_read_as_any_other() -> None:
     question, answer, result = read_messages(OWN)
-    assert (question.text, answer.reasoning, answer.tool_calls[0].arguments) == (
-        "Which?",
-        "Hm.",
-        '{"bird":"heron"}',
-    )
+    assert question.text == "Which?"
+    assert answer.reasoning == "Hm."
+    assert answer.tool_calls[0].arguments == '{"bird":"heron"}'
     assert result.tool_results == (ToolResult("tooluse_1", "", '{"a":1}'),)
 
 
@@ -418,7 +416,8 @@ def thinking(body: Mapping[str, Any]) -> Any:
 def test_claude_reasons_as_it_does_elsewhere() -> None:
     high = {"reasoning_effort": "high"}
     body = sent(parameters=high)
-    assert (thinking(body), body["outputConfig"]) == ({"type": "adaptive"}, {"effort": "high"})
+    assert thinking(body) == {"type": "adaptive"}
+    assert body["outputConfig"] == {"effort": "high"}
     body = sent(to=backend(OLD), parameters={**high, "temperature": 0.5}, max_tokens=4096)
     assert thinking(body) == {"type": "enabled", "budget_tokens": 3276}
     assert body["inferenceConfig"] == {"maxTokens": 4096}
@@ -554,7 +553,8 @@ def test_an_api_key_is_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "bearer-9d2f")
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
     made = Bedrock(NEW)
-    assert (made.problem, encoded(made).headers["authorization"]) == (None, "Bearer bearer-9d2f")
+    assert made.problem is None
+    assert encoded(made).headers["authorization"] == "Bearer bearer-9d2f"
     assert Bedrock(NEW, base_url="https://elsewhere.example.org").problem is not None
 
 
@@ -628,7 +628,8 @@ def test_the_place_is_the_one_that_the_official_client_asks() -> None:
     client.meta.events.register("before-send.bedrock-runtime.Converse", note)
     ours = encoded(made)
     client.converse(modelId=OLD, **json.loads(ours.body))
-    assert (ours.url, ours.method) == (seen[0].url, seen[0].method)
+    assert ours.url == seen[0].url
+    assert ours.method == seen[0].method
     assert json.loads(ours.body) == json.loads(seen[0].body)
 
 

@@ -62,7 +62,8 @@ USER = {"role": "user", "content": "What is this?"}
 )
 def test_caps_and_continuations(url: str, model: str, cap: str, prefill: str) -> None:
     dialect = dialect_of(url, model)
-    assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
+    assert dialect.cap_field == cap
+    assert dialect.prefill == prefill
     body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER, max_tokens=50)
     assert {name: body[name] for name in body if "max" in name} == {cap: 50}
 

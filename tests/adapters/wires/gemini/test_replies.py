@@ -99,7 +99,8 @@ def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(
     reply = decoder.close(Failure("connection"))
     assert reply.interrupted
     assert reply.text == "".join(f"reed {number} " for number in range(60))
-    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (7, 60)
+    assert reply.usage.input_tokens == 7
+    assert reply.usage.output_tokens == 60
     assert len(parsed) < 10, "events that differ in text and counts alone are not parsed"
 
 
@@ -179,7 +180,8 @@ def test_pieces_of_a_stream_are_one_part_until_another_begins() -> None:
 def test_a_signature_is_no_boundary_of_the_answer() -> None:
     signature = chunk({"text": "", "thoughtSignature": SIGNATURE})
     reply = streamed(chunk({"text": "In the reeds."}), signature, LAST)
-    assert (reply.text, reply.final_text) == ("In the reeds.", None)
+    assert reply.text == "In the reeds."
+    assert reply.final_text is None
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
     assert whole({"text": "First."}, code, {"text": "One."}).final_text == "One."
 
@@ -234,7 +236,9 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
         json.loads(cut.arguments)
     note = piece({"jsonPath": "$.a", "numberValue": 1}, goes_on=False, name="note")
     one, two = streamed(start, end, note, LAST).tool_calls
-    assert (one.name, two.name, json.loads(two.arguments)) == ("look", "note", {"a": 1})
+    assert one.name == "look"
+    assert two.name == "note"
+    assert json.loads(two.arguments) == {"a": 1}
 
 
 @pytest.mark.parametrize("args", [[1], "x", 1, True])
@@ -249,7 +253,8 @@ def test_only_the_first_candidate_counts() -> None:
     value = {"candidates": [other, first]}
     assert streamed(value).text == "In the reeds."
     reply = GEMINI.decode(200, {}, json.dumps(value).encode())
-    assert (reply.text, reply.stop_raw) == ("In the reeds.", "STOP")
+    assert reply.text == "In the reeds."
+    assert reply.stop_raw == "STOP"
     decoder = GEMINI.decoder({})
     long = {**other, "content": {"parts": [{"text": "x" * 20_000}]}}
     decoder.feed(event({"candidates": [long]}))
@@ -320,7 +325,8 @@ def test_what_was_counted_before_a_cut_is_used(end: bytes) -> None:
         counts = {"promptTokenCount": 10, "candidatesTokenCount": number}
         body += event(chunk({"text": "word "}, usageMetadata=counts))
     reply, _ = read(body + end)
-    assert (reply.interrupted, reply.usage) == (True, Usage(10, 99))
+    assert reply.interrupted is True
+    assert reply.usage == Usage(10, 99)
 
 
 def test_citations_and_probabilities_are_kept_beside_the_reply() -> None:
@@ -351,12 +357,16 @@ def test_citations_and_probabilities_are_kept_beside_the_reply() -> None:
 
 def test_the_model_and_the_end_are_told() -> None:
     reply = streamed(chunk({"text": "a"}, modelVersion="gemini-3-pro-001"), LAST)
-    assert (reply.model, reply.stop_reason, reply.stop_raw) == ("gemini-3-pro-001", "stop", "STOP")
+    assert reply.model == "gemini-3-pro-001"
+    assert reply.stop_reason == "stop"
+    assert reply.stop_raw == "STOP"
     text = {"text": "In the reeds"}
     counts = event({"usageMetadata": {}})  # which says nothing of the reply
     for end in (b"", b"data: [DONE]\n\n", counts):
         cut, _ = read(event(chunk(text)), end)
-        assert (cut.text, cut.interrupted, cut.stop_reason) == ("In the reeds", True, None)
+        assert cut.text == "In the reeds"
+        assert cut.interrupted is True
+        assert cut.stop_reason is None
     done, _ = read(event(chunk(text, finishReason="STOP")), counts)
     assert not done.interrupted
 
@@ -369,7 +379,8 @@ def test_a_stream_may_come_as_a_list() -> None:
         body = text.encode()
         in_pieces, _ = read(*[body[start : start + 7] for start in range(0, len(body), 7)])
         for reply in (in_pieces, GEMINI.decode(200, {}, body)):
-            assert (reply.text, reply.interrupted) == ("In the reeds.", False)
+            assert reply.text == "In the reeds."
+            assert reply.interrupted is False
 
 
 def test_a_refusal_in_mid_stream_has_its_words() -> None:
@@ -522,7 +533,8 @@ def test_a_list_says_what_the_stream_says(chunks: list[Any]) -> None:
     listed = GEMINI.decode(200, {}, json.dumps(chunks).encode())
     streams, _ = read(*(b"data: %b\n\n" % json.dumps(each).encode() for each in chunks))
     if isinstance(listed, Reply) and isinstance(streams, Reply):
-        assert (listed.parts, listed.stop_raw) == (streams.parts, streams.stop_raw)
+        assert listed.parts == streams.parts
+        assert listed.stop_raw == streams.stop_raw
 
 
 @given(JUNK | CHUNK, st.integers(0, 400))

@@ -57,7 +57,8 @@ def streamed(body: bytes, *places: int) -> tuple[Any, str, str]:
 
 def reply_of(*values: Any) -> Reply:
     reply, said, thought = streamed(lines(*values))
-    assert (reply.text, reply.reasoning) == (said, thought)
+    assert reply.text == said
+    assert reply.reasoning == thought
     return reply
 
 
@@ -86,9 +87,12 @@ def test_a_stream_says_what_the_whole_reply_says() -> None:
     assert reply.reasoning == "Herons like reeds."
     assert reply.model == "m"
     [call] = reply.tool_calls
-    assert (call.name, call.arguments) == ("look", '{"bird":"heron"}')
+    assert call.name == "look"
+    assert call.arguments == '{"bird":"heron"}'
     assert reply.usage == Usage(input_tokens=26, output_tokens=298)
-    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == ("stop", "stop", False)
+    assert reply.stop_reason == "stop"
+    assert reply.stop_raw == "stop"
+    assert reply.interrupted is False
 
 
 def test_the_last_line_may_say_something() -> None:
@@ -101,12 +105,14 @@ def test_a_stream_without_its_last_line_is_cut() -> None:
     for last in (begun, {**begun, "done": None}):
         reply, said, _ = streamed(lines(last))
         assert reply.text == said == "In the"
-        assert (reply.interrupted, reply.stop_reason) == (True, None)
+        assert reply.interrupted is True
+        assert reply.stop_reason is None
 
 
 def test_an_end_without_a_reason_is_an_end() -> None:
     reply = reply_of(piece(content="In the reeds."), {**END, "done_reason": ""})
-    assert (reply.interrupted, reply.stop_reason) == (False, None)
+    assert reply.interrupted is False
+    assert reply.stop_reason is None
 
 
 def test_what_comes_after_the_end_is_no_part_of_it() -> None:
@@ -117,7 +123,8 @@ def test_what_comes_after_the_end_is_no_part_of_it() -> None:
 def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
     body = {**piece(), "done": True, "done_reason": reason}
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
-    assert (reply.stop_raw, event_of(reply)) == (reason, "came_empty")
+    assert reply.stop_raw == reason
+    assert event_of(reply) == "came_empty"
 
 
 def test_an_error_in_a_stream_keeps_what_came_before() -> None:
@@ -125,7 +132,8 @@ def test_an_error_in_a_stream_keeps_what_came_before() -> None:
     reply, said, _ = streamed(lines(piece(content="In the"), error, piece(content=" reeds.")))
     assert reply.text == said == "In the"
     assert reply.interrupted
-    assert (reply.failure.message, reply.failure.status) == ("unexpected EOF", None)
+    assert reply.failure.message == "unexpected EOF"
+    assert reply.failure.status is None
 
 
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
@@ -260,7 +268,8 @@ def test_any_bytes_are_read(body: bytes, size: int) -> None:
 @pytest.mark.parametrize("count", [-1, 0, 1e300, "7", True, None, [7], 2.5])
 def test_counts_that_are_none_count_nothing(count: Any) -> None:
     usage = whole({"content": "a"}, prompt_eval_count=count, eval_count=count).usage
-    assert (usage.input_tokens, usage.estimated) == (0, True)
+    assert usage.input_tokens == 0
+    assert usage.estimated is True
 
 
 def test_deep_nesting_and_endless_integers_are_read() -> None:
@@ -283,6 +292,8 @@ def test_log_probabilities_harm_nothing() -> None:
 def test_reads_an_unrequested_stream() -> None:
     body = lines(piece(content="In the"), piece(content=" reeds."), END)
     reply = OLLAMA.decode(200, {"content-type": "application/x-ndjson"}, body)
-    assert (reply.text, reply.interrupted) == ("In the reeds.", False)
+    assert reply.text == "In the reeds."
+    assert reply.interrupted is False
     cut = OLLAMA.decode(200, {}, body[: -len(lines(END))])
-    assert (cut.text, cut.interrupted) == ("In the reeds.", True)
+    assert cut.text == "In the reeds."
+    assert cut.interrupted is True

@@ -36,7 +36,8 @@ def sent(*messages: Any, **fields: Any) -> Any:
 def test_a_server_of_ones_own_needs_no_key() -> None:
     backend = Ollama("llama3.2")
     request = encoded(backend)
-    assert (backend.problem, request.url) == (None, "http://localhost:11434/api/chat")
+    assert backend.problem is None
+    assert request.url == "http://localhost:11434/api/chat"
     assert "authorization" not in request.headers
     assert encoded(Ollama("m", base_url="http://box.lan:11434/api/chat")).url.endswith(
         ":11434/api/chat"
@@ -146,10 +147,8 @@ def test_the_requests_parameters_win_over_the_backends() -> None:
     body = body_of(
         to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}}
     )
-    assert (body["think"], body["options"]) == (
-        False,
-        {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9},
-    )
+    assert body["think"] is False
+    assert body["options"] == {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9}
     assert body_of(to=backend, max_tokens=50)["options"]["num_predict"] == 50
     assert backend.max_tokens == 9
 
@@ -341,7 +340,8 @@ def test_after_a_switch_thinking_that_may_be_anothers_is_left_out() -> None:
 
 def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> None:
     allowed = Ollama("m", capabilities=Capabilities(prefill=True))
-    assert (Ollama("m").prefills, allowed.prefills) == (False, True)
+    assert Ollama("m").prefills is False
+    assert allowed.prefills is True
     said = sent(USER, Message.saying("assistant", "In the \n"), to=allowed, prefill=True)
     assert said[-1] == {"role": "assistant", "content": "In the"}
 

@@ -41,7 +41,8 @@ SHOWN = MediaPart("image", PIXEL, "image/png")
 )
 def test_each_part(part: Any, read: Any) -> None:
     [message] = read_messages([{"role": "model", "parts": [part]}])
-    assert (message.role, message.parts) == ("assistant", (read,))
+    assert message.role == "assistant"
+    assert message.parts == (read,)
 
 
 def test_a_part_that_is_empty_but_for_its_signature_says_nothing() -> None:

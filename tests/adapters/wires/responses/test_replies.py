@@ -160,11 +160,9 @@ END = {"type": "response.completed", "response": response([SAID], usage=USAGE)}
 
 def test_a_whole_response_is_read_part_by_part() -> None:
     reply = read(response(OUTPUT, usage=USAGE))
-    assert (reply.text, reply.reasoning, reply.model) == (
-        "In the reeds.",
-        "First.\n\nSecond.",
-        "gpt-5-x",
-    )
+    assert reply.text == "In the reeds."
+    assert reply.reasoning == "First.\n\nSecond."
+    assert reply.model == "gpt-5-x"
     assert reply.tool_calls == (
         ToolCall("c1", "f", '{"a": 1}'),
         ToolCall("c2", "g", '{"input":"free"}'),
@@ -175,10 +173,8 @@ def test_a_whole_response_is_read_part_by_part() -> None:
     envelope = reply.parts[2]
     assert isinstance(envelope, OpaquePart)
     (content,) = envelope.block["content"]
-    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == (
-        "https://e.org",
-        "In",
-    )
+    assert content["annotations"][0]["url"] == "https://e.org"
+    assert content["logprobs"][0]["token"] == "In"
     assert "text" not in content
 
 
@@ -196,7 +192,8 @@ def test_the_last_of_several_messages_is_the_final_text() -> None:
         "content": [{"type": "output_text", "text": "I look. ", "annotations": []}],
     }
     reply = read(response([first, SAID]))
-    assert (reply.text, reply.final_text) == ("I look. In the reeds.", "In the reeds.")
+    assert reply.text == "I look. In the reeds."
+    assert reply.final_text == "In the reeds."
     assert read(response([SAID])).final_text is None
 
 
@@ -206,7 +203,8 @@ def test_a_refusal() -> None:
         read(response([refused])),
         streamed(BEGIN, {**END, "response": response([refused])})[0],
     ):
-        assert (reply.text, reply.refusal) == ("", "No.")
+        assert reply.text == ""
+        assert reply.refusal == "No."
 
 
 def test_empty_responses_are_replies_without_text() -> None:
@@ -216,7 +214,9 @@ def test_empty_responses_are_replies_without_text() -> None:
         [{**SAID, "content": [{"type": "output_text", "text": "", "annotations": []}]}],
     ):
         reply = read(response(output, usage=USAGE))
-        assert (reply.text, reply.parts, reply.stop_reason) == ("", (), "stop")
+        assert reply.text == ""
+        assert reply.parts == ()
+        assert reply.stop_reason == "stop"
 
 
 # streams
@@ -244,24 +244,14 @@ def test_a_stream_says_what_the_whole_body_says(scripted: ScriptedReply, size: i
     body = render(scripted, {**asked, "stream": True}, path="/v1/responses").body
     came, said, thought = follow(body[start : start + size] for start in range(0, len(body), size))
     whole = BACKEND.decode(200, {}, render(scripted, asked, path="/v1/responses").body)
-    assert (
-        came.parts,
-        came.refusal,
-        came.stop_reason,
-        came.stop_raw,
-        came.usage,
-        came.interrupted,
-    ) == (
-        (
-            whole.parts,
-            whole.refusal,
-            whole.stop_reason,
-            whole.stop_raw,
-            whole.usage,
-            whole.interrupted,
-        )
-    )
-    assert (said, thought) == (came.text, came.reasoning)
+    assert came.parts == whole.parts
+    assert came.refusal == whole.refusal
+    assert came.stop_reason == whole.stop_reason
+    assert came.stop_raw == whole.stop_raw
+    assert came.usage == whole.usage
+    assert came.interrupted == whole.interrupted
+    assert said == came.text
+    assert thought == came.reasoning
 
 
 def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
@@ -290,7 +280,8 @@ def test_nothing_is_said_twice_and_the_last_edition_counts() -> None:
         reply, said, _ = streamed(BEGIN, *deltas, END)
         assert reply.text == said == "In the reeds."
     reply, said, _ = streamed(BEGIN, delta("On the lake."), END)
-    assert (reply.text, said) == ("In the reeds.", "On the lake.")
+    assert reply.text == "In the reeds."
+    assert said == "On the lake."
 
 
 def test_pieces_are_kept_where_the_end_holds_no_items() -> None:
@@ -335,10 +326,8 @@ def test_pieces_are_kept_where_the_end_holds_no_items() -> None:
     assert reply.tool_calls == (ToolCall("c1", "f", '{"a": 1}'),)
     (envelope,) = [part for part in reply.parts if isinstance(part, OpaquePart)]
     (content,) = envelope.block["content"]
-    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == (
-        "https://e.org",
-        "In",
-    )
+    assert content["annotations"][0]["url"] == "https://e.org"
+    assert content["logprobs"][0]["token"] == "In"
 
 
 def test_summaries_are_parted_as_the_reply_has_them() -> None:
@@ -360,7 +349,9 @@ def test_a_stream_without_its_end_was_cut_and_keeps_what_is_whole() -> None:
     for last in ([], [b"data: [DONE]\n\n"]):
         events = [BEGIN, done(0, THOUGHT), done(1, SEARCH), delta("In the", 2)]
         reply, said, _ = follow([*map(event, events), *last])
-        assert (reply.interrupted, reply.text, said) == (True, "In the", "In the")
+        assert reply.interrupted is True
+        assert reply.text == "In the"
+        assert said == "In the"
         assert [type(part) for part in reply.parts] == [
             ReasoningPart,
             OpaquePart,
@@ -392,7 +383,8 @@ def test_half_a_call_is_handed_over_as_it_came() -> None:
         "delta": '{"a',
     }
     reply, _, _ = streamed(BEGIN, added(0, {**CALLED, "arguments": ""}), arguments)
-    assert (reply.interrupted, reply.tool_calls) == (True, (ToolCall("c1", "f", '{"a'),))
+    assert reply.interrupted is True
+    assert reply.tool_calls == (ToolCall("c1", "f", '{"a'),)
 
 
 def test_text_before_an_error_stays() -> None:
@@ -402,8 +394,11 @@ def test_text_before_an_error_stays() -> None:
         {"type": "response.failed", "response": response([], status="failed", error=error)},
     ):
         reply, said, _ = streamed(BEGIN, delta("In the reeds"), last)
-        assert (reply.text, said, reply.interrupted) == ("In the reeds", "In the reeds", True)
-        assert (reply.failure.reason, reply.failure.asked_wait) == ("rate_limit", 6.0)
+        assert reply.text == "In the reeds"
+        assert said == "In the reeds"
+        assert reply.interrupted is True
+        assert reply.failure.reason == "rate_limit"
+        assert reply.failure.asked_wait == 6.0
 
 
 def test_what_a_providers_own_tool_writes_is_counted() -> None:
@@ -421,7 +416,8 @@ def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
     nameless = {name: value for name, value in CALLED.items() if name not in ("id", "call_id")}
     reply = read({"status": "completed", "output": [CALLED, CALLED, nameless]})
     ids = [call.id for call in reply.tool_calls]
-    assert (ids[0], len({*ids})) == ("c1", 3)
+    assert ids[0] == "c1"
+    assert len({*ids}) == 3
     assert ids == [
         call.id
         for call in read({"status": "completed", "output": [CALLED, CALLED, nameless]}).tool_calls
@@ -567,7 +563,8 @@ def test_an_item_that_its_provider_calls_incomplete_is_cut(
         reply = decoder.close()
     else:
         reply = BACKEND.decode(200, {}, json.dumps(response).encode())
-    assert (reply.stop_reason, reply.stop_raw) == ("length", "completed")
+    assert reply.stop_reason == "length"
+    assert reply.stop_raw == "completed"
 
 
 def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None:
@@ -583,7 +580,8 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
     decoder = BACKEND.decoder({})
     decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
     reply = decoder.close()
-    assert (reply.text, reply.stop_reason) == ("In the reeds.", "stop")
+    assert reply.text == "In the reeds."
+    assert reply.stop_reason == "stop"
 
 
 @pytest.mark.parametrize(
@@ -599,4 +597,5 @@ def test_the_details_of_what_is_incomplete_count_whatever_the_status(
         "usage": USAGE,
     }
     reply = BACKEND.decode(200, {}, json.dumps(value).encode())
-    assert (reply.stop_reason, reply.stop_raw) == (meaning, reason)
+    assert reply.stop_reason == meaning
+    assert reply.stop_raw == reason
