@@ -129,9 +129,9 @@ def test_a_backend_that_cannot_be_used() -> None:
 def test_what_is_asked_is_held_against_what_a_model_can(
     asked: dict[str, Any], field: str, lost: str, wants: str
 ) -> None:
-    can, cannot, unknown = (
-        checked(local(**{field: known}), **asked) for known in (True, False, None)
-    )
+    can = checked(local(**{field: True}), **asked)
+    cannot = checked(local(**{field: False}), **asked)
+    unknown = checked(local(**{field: None}), **asked)
     assert can.losses == ()
     assert can.unknowns == ()
     assert can.is_clean is True

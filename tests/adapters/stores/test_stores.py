@@ -27,11 +27,9 @@ from support.waiting import until
 pytestmark = pytest.mark.usefixtures("redis_server")
 
 RULES = Health(jitter=0.0, first=0.6, longest=5.0)
-ANSWERED, FAILED, LIMITED = (
-    Symptom("answered"),
-    Symptom("failed", why="503"),
-    Symptom("limited", 60.0, "429"),
-)
+ANSWERED = Symptom("answered")
+FAILED = Symptom("failed", why="503")
+LIMITED = Symptom("limited", 60.0, "429")
 LEASE = 100.0
 
 
@@ -39,7 +37,8 @@ class Plain(PlainLink, Backend):
     """A backend that says no more of itself than its name."""
 
 
-FIRST, SECOND = Plain("first"), Plain("second")
+FIRST = Plain("first")
+SECOND = Plain("second")
 
 
 class Process:
@@ -62,6 +61,11 @@ class Process:
     def first(self) -> BackendHealth:
         known: list[BackendHealth] = perform(self.store, self.store.read(self.keys))
         return known[0]
+
+
+def two_of(url: str) -> tuple[Process, Process]:
+    first, second = (Process(RedisStore(url, time.monotonic)) for _ in range(2))
+    return first, second
 
 
 def wait_until_due(*processes: Process) -> None:
@@ -162,8 +166,8 @@ def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
 
 
 def test_what_one_process_met_the_other_one_knows(redis_url: str) -> None:
-    clocks = (time.monotonic, lambda: time.monotonic() - 10_000)
-    one, other = (Process(RedisStore(redis_url, clock)) for clock in clocks)
+    one = Process(RedisStore(redis_url, time.monotonic))
+    other = Process(RedisStore(redis_url, lambda: time.monotonic() - 10_000))
     one.note(FAILED)
     other.choose()
     other.note(FAILED)
@@ -192,7 +196,7 @@ def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> N
 
 
 def test_a_probe_that_nobody_reports_is_lost_in_the_end(redis_url: str) -> None:
-    one, other = (Process(RedisStore(redis_url, time.monotonic)) for _ in range(2))
+    one, other = two_of(redis_url)
     one.note(evolve(LIMITED, asked_wait=0.01))
     wait_until_due(one, other)
     choice, _ = perform(one.store, one.store.choose(one.keys, RULES, 1.0))
@@ -209,7 +213,7 @@ def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with RedisServer() as server:
-        one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
+        one, other = two_of(server.url)
         one.note(LIMITED)
         assert other.choose().place == 1
         server.kill()
@@ -231,7 +235,7 @@ def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_anoth
     None
 ):
     with RedisServer() as server:
-        one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
+        one, other = two_of(server.url)
         one.note(evolve(LIMITED, asked_wait=0.01))
         wait_until_due(one, other)
         assert other.choose().is_probe

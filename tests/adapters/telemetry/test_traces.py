@@ -334,7 +334,8 @@ def test_tool_calls_and_their_results_are_among_the_messages(
         seen.client(provider, contents=True).turn("Where?", tools={"look": lambda: "here"})
     last = attributes_of(seen.named("chat")[-1])
     messages = json.loads(last["gen_ai.input.messages"])
-    assert [part for message in messages for part in message["parts"]] == [
+    parts = [part for message in messages for part in message["parts"]]
+    assert parts == [
         {"type": "text", "content": "Where?"},
         {"type": "tool_call", "id": "c1", "name": "look", "arguments": "{}"},
         {"type": "tool_call_response", "id": "c1", "response": "here"},

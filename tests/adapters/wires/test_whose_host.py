@@ -108,15 +108,9 @@ def look_alikes(draw: st.DrawFn) -> str:
     at = draw(st.integers(0, host.count(".")))
     cut = draw(st.integers(0, len(host) - 1))
     cloud = draw(CLOUDS)
-    before_it = [
-        f"{one}.{host}",
-        f"{one}.{two}.{host}",
-        f"{one}-{host}",
-        f"{one}{host}",
-        f"{one}@{host}",
-        f"{one}.{two}\\.{host}",
-        f".{host}",
-    ]
+    ends = ["", one, f"{one}.{two}", f"{one}.{two}\\"]
+    before_it = [f"{one}-{host}", f"{one}{host}", f"{one}@{host}"]
+    before_it += [f"{end}.{host}" for end in ends]
     behind_it = [f"{host}.{one}", f"{host}.{one}.{two}", f"{host}-{one}.{two}"]
     marked = [f"{host}.", f"{host}@{one}.{two}", f"{host}:8443", f"{host}\n"]
     in_clouds = [f"{labels[0]}.{cloud}", f"{host}.{cloud}"]

@@ -7,7 +7,7 @@ import pytest
 
 from rungwise import Message, OpenAIChat, ToolCall, ToolResult
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
-from support.protocols import body_of, encoded
+from support.protocols import body_of, chat_call, encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 DASHSCOPE = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
@@ -121,10 +121,7 @@ def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def history(*ids: str) -> list[Any]:
-    calls = [
-        {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        for id in ids
-    ]
+    calls = [chat_call(id, "look") for id in ids]
     results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ids]
     return [USER, {"role": "assistant", "content": None, "tool_calls": calls}, *results, USER]
 

@@ -308,18 +308,15 @@ def test_pictures_of_a_tool_come_behind_its_result() -> None:
 )
 def test_arguments_are_an_object(arguments: str, expected: dict[str, Any]) -> None:
     call = ToolCall("call_1", "look", arguments)
-    (function,) = [
-        each["function"] for each in sent(USER, Message("assistant", (call,)))[1]["tool_calls"]
-    ]
-    assert function == {"name": "look", "arguments": expected}
+    _, answer, *_ = sent(USER, Message("assistant", (call,)))
+    [own] = answer["tool_calls"]
+    assert own["function"] == {"name": "look", "arguments": expected}
 
 
 def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
     backend = Ollama("m")
-    own, other = (
-        ReasoningPart("A bird?", provider=provider)
-        for provider in (backend.provider, "ollama.com/n")
-    )
+    own = ReasoningPart("A bird?", provider=backend.provider)
+    other = ReasoningPart("A bird?", provider="ollama.com/n")
     for thought, expected in ((own, "A bird?"), (other, None)):
         history = [USER, Message("assistant", (thought, TextPart("A heron."))), USER]
         for fields in ({}, {"portable": True}):
