@@ -79,7 +79,8 @@ def test_a_backend_that_cannot_be_used() -> None:
     check = Client([local(), OpenAIChat("gpt-5", name="mine", api_key="your-key")]).check("hi")
     assert not check
     first, second = check.backends
-    assert (first.is_clean, second.is_clean) == (True, False)
+    assert first.is_clean is True
+    assert second.is_clean is False
     assert second.problem is not None
     assert "placeholder" in second.problem
     assert str(check).splitlines()[2:] == [
@@ -140,16 +141,18 @@ def test_what_is_asked_is_held_against_what_a_model_can(
     lost: str,
     wants: str,
 ) -> None:
-    can, cannot, unknown = (
-        checked(local(**{field: known}), **asked) for known in (True, False, None)
-    )
-    assert (can.losses, can.unknowns, can.is_clean) == ((), (), True)
-    assert (cannot.losses, cannot.unknowns, cannot.is_clean) == ((lost,), (), False)
-    assert (unknown.losses, unknown.unknowns, unknown.is_clean) == (
-        (),
-        (f"whether it {wants}",),
-        True,
-    )
+    can = checked(local(**{field: True}), **asked)
+    cannot = checked(local(**{field: False}), **asked)
+    unknown = checked(local(**{field: None}), **asked)
+    assert can.losses == ()
+    assert can.unknowns == ()
+    assert can.is_clean is True
+    assert cannot.losses == (lost,)
+    assert cannot.unknowns == ()
+    assert cannot.is_clean is False
+    assert unknown.losses == ()
+    assert unknown.unknowns == (f"whether it {wants}",)
+    assert unknown.is_clean is True
     plain = checked(local(**{field: False}))
     assert plain.is_clean, "what is not asked is not missed"
 

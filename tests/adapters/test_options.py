@@ -151,7 +151,8 @@ def test_a_float_of_another_library_is_sent_as_a_number() -> None:
         with Client(rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="sk-1")) as client:
             client.call("Where?", temperature=Float64(0.5), parameters={"min_p": Float64(0.25)})
         body = provider.requests[0].body
-    assert (body["temperature"], body["min_p"]) == (0.5, 0.25)
+    assert body["temperature"] == 0.5
+    assert body["min_p"] == 0.25
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(
     Path("policy.toml").write_text("[waits]\nretry_base = 0\n", encoding="utf-8")
     provider = rungwise_provider(LOOKS, ScriptedReply(status=500), ANSWER)
     result = ask(provider, "--policy", "policy.toml")
-    assert (result.exit_code, result.stdout) == (0, "A heron.")
+    assert result.exit_code == 0
+    assert result.stdout == "A heron."
     assert without_host(provider, result.stderr) == [
         "  call 1 (ask)",
         "    request 1 (ask) to HOST",
@@ -138,7 +139,9 @@ def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(
 def test_tools_may_be_given_in_every_form(rungwise_provider: Serve, ask: Ask, tools: str) -> None:
     provider = rungwise_provider(LOOKS, ANSWER)
     result = ask(provider, tools=tools)
-    assert (result.exit_code, result.stdout, len(provider.requests)) == (0, "A heron.", 2)
+    assert result.exit_code == 0
+    assert result.stdout == "A heron."
+    assert len(provider.requests) == 2
     assert provider.requests[1].body["messages"][-1]["content"] == '["heron"]'
 
 
@@ -188,7 +191,8 @@ def test_what_tools_print_is_no_part_of_the_answer(
 ) -> None:
     (birds / "birds.py").write_text(f"print('told by the module')\n{BIRDS}", encoding="utf-8")
     result = ask(rungwise_provider(calling(("tell", "{}")), ANSWER), tools="birds:tell")
-    assert (result.exit_code, result.stdout) == (0, "A heron.")
+    assert result.exit_code == 0
+    assert result.stdout == "A heron."
     assert "told by the module\n" in result.stderr
     assert "told by a tool\n" in result.stderr
 
@@ -226,10 +230,13 @@ def test_every_outcome_has_its_exit_code_and_its_journal(
     path.write_text(policy, encoding="utf-8")
     provider = rungwise_provider(*replies)
     result = ask(provider, "--policy", str(path), "--journal", str(journal))
-    assert (result.exit_code, result.stdout, len(provider.requests)) == (code, text, len(replies))
+    assert result.exit_code == code
+    assert result.stdout == text
+    assert len(provider.requests) == len(replies)
     assert outcome.replace("_", " ") in result.stderr.replace("_", " ").splitlines()[-1]
     recorded = TurnJournal.from_json(journal.read_text(encoding="utf-8"))
-    assert (recorded.outcome, len(recorded.calls)) == (outcome, recorded.made)
+    assert recorded.outcome == outcome
+    assert len(recorded.calls) == recorded.made
     assert "heron" not in journal.read_text(encoding="utf-8")
     assert invoke("explain", journal).exit_code == 0
 
@@ -237,7 +244,8 @@ def test_every_outcome_has_its_exit_code_and_its_journal(
 def test_a_turn_that_is_handed_off_names_the_tool(rungwise_provider: Serve, ask: Ask) -> None:
     asked = calling(("hand_over", '{"to": "you"}'), text="Over to you.")
     result = ask(rungwise_provider(asked), tools="birds:hand_over")
-    assert (result.exit_code, result.stdout) == (0, "Over to you.")
+    assert result.exit_code == 0
+    assert result.stdout == "Over to you."
     assert "  the turn is handed off to hand_over; --json shows its arguments\n" in result.stderr
     held = json.loads(ask(rungwise_provider(asked), "--json", tools="birds:hand_over").stdout)
     assert held["handed_off"] == [
@@ -248,7 +256,8 @@ def test_a_turn_that_is_handed_off_names_the_tool(rungwise_provider: Serve, ask:
 def test_a_turn_that_waits_for_approval_names_the_tool(rungwise_provider: Serve, ask: Ask) -> None:
     asked = calling(("pay", '{"lake": "Vomb"}'), text="May I?")
     result = ask(rungwise_provider(asked), tools="birds:pay")
-    assert (result.exit_code, result.stdout) == (0, "May I?")
+    assert result.exit_code == 0
+    assert result.stdout == "May I?"
     assert (
         "  the turn waits for your approval of pay; --json shows its arguments\n" in result.stderr
     )
@@ -276,7 +285,9 @@ def test_a_policy_of_calls_is_that_of_each_call(
 def test_a_policy_of_a_turn_may_stand_in_python(rungwise_provider: Serve, ask: Ask) -> None:
     provider = rungwise_provider(LOOKS)
     result = ask(provider, "--policy", "birds:TURN_POLICY")
-    assert (result.exit_code, result.stdout, len(provider.requests)) == (0, "I look.", 2)
+    assert result.exit_code == 0
+    assert result.stdout == "I look."
+    assert len(provider.requests) == 2
     assert "limit reached (the turn has gone on by itself 1 times" in result.stderr
 
 
@@ -285,7 +296,8 @@ def test_what_either_policy_may_hold_is_the_turns(
 ) -> None:
     (birds / "either.toml").write_text("[budget]\nattempts = 2\n", encoding="utf-8")
     result = ask(rungwise_provider(LOOKS), "--policy", "either.toml")
-    assert (result.exit_code, result.stdout) == (6, "I look.")
+    assert result.exit_code == 6
+    assert result.stdout == "I look."
     (birds / "hints.toml").write_text('[hints]\nsummary = "Sum up."\n', encoding="utf-8")
     provider = rungwise_provider(*[LOOKS] * 5, ANSWER)
     assert ask(provider, "--policy", "hints.toml").exit_code == 0
@@ -340,7 +352,9 @@ def test_bad_input_is_one_line_and_nothing_is_sent(
     (birds / "paid.toml").write_text("[budget]\nmoney = 1\n", encoding="utf-8")
     provider = rungwise_provider(ANSWER)
     result = invoke("ask", "Who?", "--model", "m", "--base-url", provider.base_url, *arguments)
-    assert (result.exit_code, result.stdout, provider.requests) == (2, "", [])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert provider.requests == []
     (line,) = result.stderr.splitlines()
     assert told in line
 
@@ -364,7 +378,8 @@ def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(
         assert process.poll() is None  # the tool in its thread is waited for
         process.send_signal(signal.SIGINT)
         text, told = process.communicate(timeout=patience())
-    assert (process.returncode, text) == (130, b"I wait.")
+    assert process.returncode == 130
+    assert text == b"I wait."
     assert b"Traceback" not in told
     assert b"hang has failed" in told
     assert told.splitlines()[-1].startswith(

@@ -30,7 +30,8 @@ def test_the_policy_given_is_drawn_and_else_the_default_one(
     given = ["--format", format, "--view", view]
     policy = Policy.from_toml(NARROW)
     shown = invoke("diagram", narrow, *given)
-    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert shown.exit_code == 0
+    assert shown.stderr == ""
     assert shown.stdout == render(CALL, format, view, settings=settings_of(policy))
     assert "×5 · 1.5→120 s" in shown.stdout
     assert "in all at most 7 attempts · 900 s" in shown.stdout
@@ -63,5 +64,6 @@ def test_what_is_off_is_struck_or_left_out(narrow: str) -> None:
 )
 def test_what_is_off_is_left_out_of_single_pictures_alone(with_it: tuple[str, str]) -> None:
     refused = invoke("diagram", "--off", "hide", *with_it)
-    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.exit_code == 2
+    assert refused.stdout == ""
     assert "--off hide is for a single picture" in refused.stderr

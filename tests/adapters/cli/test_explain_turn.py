@@ -23,7 +23,8 @@ def journal(tmp_path: Path) -> Path:
 
 def test_explain_writes_the_page_of_a_turn(journal: Path, tmp_path: Path) -> None:
     result = invoke("explain", journal, "-o", tmp_path / "turn.html")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0
+    assert result.stdout == ""
     assert "<h1>One turn, step by step</h1>" in (tmp_path / "turn.html").read_text()
     assert invoke("explain", journal).stdout.startswith("<!doctype html>")
 
@@ -118,6 +119,7 @@ def test_what_is_no_journal_of_a_turn_is_said_in_one_line(
 ) -> None:
     journal.write_bytes(orjson.dumps({**orjson.loads(journal.read_text()), **change}))
     result = invoke("explain", journal)
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1

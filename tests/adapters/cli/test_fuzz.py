@@ -202,7 +202,10 @@ def test_every_script_can_be_written_and_served(script: Script) -> None:
 
 @given(scripted_replies(hangs=False, delays=False))
 def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
-    assert (reply.hang, reply.delay, reply.chunk_delay, reply.lasts) == (False, 0.0, 0.0, 0.0)
+    assert reply.hang is False
+    assert reply.delay == 0.0
+    assert reply.chunk_delay == 0.0
+    assert reply.lasts == 0.0
 
 
 # planted bugs
@@ -450,7 +453,8 @@ def test_a_call_with_little_time_waits_for_others_no_longer_than_that() -> None:
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
     result = invoke("fuzz", "--examples", 5, "-o", tmp_path / "no" / "where.toml")
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""
     assert "cannot be written (No such file or directory)" in result.stderr
     assert "5 calls" not in result.stderr
     assert invoke("fuzz", "--examples", 2, "-o", tmp_path / "unused.toml").exit_code == 0
@@ -477,7 +481,8 @@ def test_a_finding_exits_with_1_and_writes_a_script(
     assert "an empty answer is no success" in result.stderr
     path = tmp_path / "failing.toml"
     again = invoke("fuzz", "--seed", 5, "-o", path)
-    assert (again.exit_code, again.stdout) == (1, "")
+    assert again.exit_code == 1
+    assert again.stdout == ""
     assert path.read_text() == result.stdout
     assert invoke("fuzz", "--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
 
@@ -578,7 +583,8 @@ def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
     result = invoke(
         "fuzz", "rungwise.fsm.turn.policy:DEFAULT_TURN_POLICY", "--examples", 3, "--seed", 1
     )
-    assert (result.exit_code, result.stdout) == (0, "3 turns, all honest\n")
+    assert result.exit_code == 0
+    assert result.stdout == "3 turns, all honest\n"
 
 
 @pytest.mark.full

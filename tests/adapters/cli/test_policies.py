@@ -109,7 +109,8 @@ def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
         "--input-tokens",
         "500",
     )
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert result.stderr == ""
     assert result.stdout.startswith("# Certificate: turn\n\nEverything holds.\n")
     assert "auto_continues 2" in result.stdout
     assert "retries 1, resends 1, rotations 0, reasks 3" in result.stdout
@@ -124,11 +125,9 @@ def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
 
 def test_without_a_file_it_is_the_default_policy_of_a_turn() -> None:
     plain = json.loads(invoke("verify", "--turn", "--backends", "2", "--json").stdout)
-    assert (plain["table"], plain["worst"][0]["value"], plain["chain"]) == (
-        "turn",
-        27,
-        ["backend 1", "backend 2"],
-    )
+    assert plain["table"] == "turn"
+    assert plain["worst"][0]["value"] == 27
+    assert plain["chain"] == ["backend 1", "backend 2"]
     assert plain["call"]["worst"][0]["value"] == 24
     assert "use_tools" in invoke("diagram", "--turn", "--format", "rows").stdout
     assert "use_tools" not in invoke("diagram", "--format", "rows").stdout
@@ -141,7 +140,8 @@ def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) 
     for more in ((), ("--turn",)):
         assert "summarize" in invoke("diagram", given, "--format", "svg", *more).stdout
     result = invoke("diff", "--turn", turn_file, given)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert result.stderr == ""
     assert "Worst cases of a turn" in result.stdout
     assert "limits.retries" in result.stdout.partition("Each call\n")[2]
 
@@ -186,7 +186,8 @@ def test_a_policy_of_the_wrong_kind_is_bad_input(
     (ours / "bad.toml").write_text("fault = 1", encoding="utf-8")
     (ours / "paid.toml").write_text("[call.budget]\nmoney = 1", encoding="utf-8")
     result = invoke(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
 

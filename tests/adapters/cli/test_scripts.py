@@ -60,7 +60,8 @@ def test_a_script_is_served_and_asked_as_its_file_says(policy: Path) -> None:
     file = Path("worst cases/worst-attempts-2-backends.toml")
     (line,) = re.findall("    (rungwise serve .*)", file.read_text())
     program, *serve = shlex.split(line.replace("8080", "0"))
-    assert (program, serve) == ("rungwise", ["serve", str(file), "--port", "0"])
+    assert program == "rungwise"
+    assert serve == ["serve", str(file), "--port", "0"]
     with subprocess.Popen(
         [sys.executable, "-m", "rungwise", *serve],
         stdout=subprocess.PIPE,

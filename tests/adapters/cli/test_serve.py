@@ -85,4 +85,5 @@ def test_what_is_asked_of_responses_may_be_a_text() -> None:
         0.0,
     )
     asked = summary_of(request)
-    assert (text_of(asked.messages[0]), asked.cap) == (("user", "Hello"), 5)
+    assert text_of(asked.messages[0]) == ("user", "Hello")
+    assert asked.cap == 5

@@ -51,11 +51,9 @@ def test_files_and_lines_of_a_folder_count_however_deep(folder: Path) -> None:
     counts = shown(folder)
     assert counts == orjson.loads(orjson.dumps(stats_of().as_mapping()))
     total = counts["total"]
-    assert (total["calls"], total["outcomes"], total["turns"]) == (
-        10,
-        {"done": 8, "failed": 2},
-        {"finished": 1},
-    )
+    assert total["calls"] == 10
+    assert total["outcomes"] == {"done": 8, "failed": 2}
+    assert total["turns"] == {"finished": 1}
     assert [(each["day"], each["model"], each["calls"]) for each in counts["groups"]] == [
         ("-", "-", 2),
         ("2026-11-18", "gpt-5", 2),
@@ -120,7 +118,8 @@ def test_a_chart_has_the_numbers_and_a_bar_for_each(
 ) -> None:
     target = tmp_path / f"chart.{ending}"
     result = invoke("stats", folder, "-o", target)
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0
+    assert result.stdout == ""
     chart = target.read_text()
     words = words_of(chart)
     tables = tables_of(stats_of())
@@ -251,7 +250,8 @@ def test_nothing_to_count_is_bad_input(tmp_path: Path) -> None:
     assert "does not exist" in invoke("stats", tmp_path / "nowhere").stderr
     (tmp_path / "bad.json").write_text("nonsense")
     result = invoke("stats", tmp_path)
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""
     assert f"no journals: 1; the first is {tmp_path}/bad.json" in result.stderr
 
 
@@ -291,7 +291,8 @@ def test_a_folder_that_cannot_be_read_is_reported(
     (folder / "closed").mkdir()
     monkeypatch.setattr(os, "scandir", refuse)
     result = invoke("stats", folder, "--json")
-    assert (result.exit_code, json.loads(result.stdout)["total"]["calls"]) == (0, whole)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["total"]["calls"] == whole
     assert f"no journals: 1; the first is {folder}/closed: Permission denied" in result.stderr
 
 
@@ -303,7 +304,8 @@ def test_a_database_of_something_else_is_bad_input(
     place = tmp_path / "other.sqlite"
     place.write_bytes(content)
     result = invoke(command, "--database", f"sqlite:///{place}")
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""
     assert "the database cannot be read, or holds no durable calls (" in result.stderr
 
 
@@ -338,5 +340,6 @@ def test_long_tables_end_with_the_newest_days() -> None:
         stats._count((f"day {day:03}", "m"), "outcomes", "done")
     rows = tables_of(stats)[-1]
     assert rows[0][0] == f"by day and model, the last {MOST_ROWS} of {MOST_ROWS + 5}"
-    assert (len(rows), rows[-1][0]) == (MOST_ROWS + 1, f"day {MOST_ROWS + 4} m")
+    assert len(rows) == MOST_ROWS + 1
+    assert rows[-1][0] == f"day {MOST_ROWS + 4} m"
     assert max(map(len, lines_of(rows))) <= 100

@@ -12,9 +12,8 @@ from rungwise.adapters.durable.batch import read_lines
 
 def read(folder: Path, *texts: str | bytes) -> list[Any]:
     file = folder / "prompts.jsonl"
-    file.write_bytes(
-        b"\n".join(text if isinstance(text, bytes) else text.encode() for text in texts)
-    )
+    lines = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    file.write_bytes(b"\n".join(lines))
     return list(read_lines(file))
 
 
@@ -33,7 +32,8 @@ def test_prompts_messages_and_options_are_those_of_a_call(tmp_path: Path) -> Non
     first, second, third = read(tmp_path, *map(json.dumps, plain), "", "  ")
     assert [each.id for each in (first, second, third)] == ["1", "a", "7"]
     assert first.request.messages == second.request.messages == (message,)
-    assert (second.request.max_tokens, second.request.parameters["temperature"]) == (9, 0.5)
+    assert second.request.max_tokens == 9
+    assert second.request.parameters["temperature"] == 0.5
     assert [each["role"] for each in third.request.messages] == ["system", "user"]
 
 
@@ -59,8 +59,10 @@ def test_what_cannot_be_read_is_a_fault_of_its_line(name: str, tmp_path: Path) -
     text, says = NONSENSE[name]
     before, wrong, after = read(tmp_path, '{"prompt": "a"}', text, '{"prompt": "b"}')
     assert says in wrong.fault
-    assert (wrong.number, wrong.request) == (2, None)
-    assert (before.fault, after.fault) == ("", "")
+    assert wrong.number == 2
+    assert wrong.request is None
+    assert before.fault == ""
+    assert after.fault == ""
 
 
 def test_a_line_that_is_too_long_is_not_held(
@@ -70,5 +72,6 @@ def test_a_line_that_is_too_long_is_not_held(
     texts = ['{"prompt": "a"}', json.dumps({"prompt": "x" * 5_000}), '{"prompt": "b"}']
     before, long, after = read(tmp_path, *texts)
     assert "longer than" in long.fault
-    assert (before.id, after.id) == ("1", "3")
+    assert before.id == "1"
+    assert after.id == "3"
     assert after.request is not None

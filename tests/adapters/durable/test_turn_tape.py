@@ -44,13 +44,15 @@ def test_every_beginning_of_a_tape_leads_to_where_the_turn_was(
     turn = new_turn(policy, script, deadline)
     player = TurnPlayer.of(policy, script, chain=2)
     player.run.turn = turn
+    is_cancelled = script.stop is not None and script.stop.kind == "cancel"
     for number, _ in enumerate(player.moments()):
-        if script.stop is not None and script.stop.kind == "cancel" and number == script.stop.at:
+        if is_cancelled and number == script.stop.at:
             player.stop("cancel")
             break
     tape = again(turn.tape)
     steps: Any = again(turn.journal.to_document())
-    for end in sorted({1, len(tape) // 3, len(tape) // 2, len(tape) - 1, len(tape)} - {0}):
+    whole = len(tape)
+    for end in sorted({1, whole // 3, whole // 2, whole - 1, whole} - {0}):
         other = new_turn(policy, script, tape[0]["deadline"])
         other.restore(tape[:end])
         assert again(other.tape) == tape[:end]

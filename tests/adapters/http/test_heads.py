@@ -92,14 +92,14 @@ def test_whatever_is_written_is_read_again_as_that_and_nothing_else(
 
 def test_headers_are_found_in_any_case_and_joined_where_they_come_again() -> None:
     headers = read_headers([(b"X-One", b"1"), (b"Set-Cookie", b"a"), (b"set-cookie", b"b")])
-    assert (headers["X-ONE"], headers.get("x-One"), "SET-cookie" in headers) == ("1", "1", True)
+    assert headers["X-ONE"] == "1"
+    assert headers.get("x-One") == "1"
+    assert "SET-cookie" in headers
     assert dict(headers) == {"x-one": "1", "set-cookie": "a, b"}
-    assert (headers.get("none"), headers.get("none", "x"), "none" in headers, 5 in headers) == (
-        None,
-        "x",
-        False,
-        False,
-    )
+    assert headers.get("none") is None
+    assert headers.get("none", "x") == "x"
+    assert "none" not in headers
+    assert 5 not in headers
     with pytest.raises(KeyError, match="None"):
         headers["None"]
 

@@ -69,18 +69,17 @@ def test_text_reasoning_and_calls_are_read(client: Any, streams: bool) -> None:
     )
     message = asked(client, reply, streams)
     thinking, text, call = message.content
-    assert (thinking.thinking, thinking.signature) == ("Herons like reeds.", SIGNATURE)
-    assert (text.text, call.id, call.name, call.input) == (
-        "In the reeds.",
-        "toolu_1",
-        "look",
-        {"bird": "heron"},
-    )
-    assert (message.stop_reason, message.model, message.type) == ("tool_use", "heron-1", "message")
-    assert (message.usage.input_tokens, message.usage.output_tokens_details.thinking_tokens) == (
-        2,
-        5,
-    )
+    assert thinking.thinking == "Herons like reeds."
+    assert thinking.signature == SIGNATURE
+    assert text.text == "In the reeds."
+    assert call.id == "toolu_1"
+    assert call.name == "look"
+    assert call.input == {"bird": "heron"}
+    assert message.stop_reason == "tool_use"
+    assert message.model == "heron-1"
+    assert message.type == "message"
+    assert message.usage.input_tokens == 2
+    assert message.usage.output_tokens_details.thinking_tokens == 5
 
 
 @MODES
@@ -118,7 +117,8 @@ def test_each_end_is_read(
     if reply.refusal:
         assert message.stop_details.explanation == "Not this."
     if reply.usage:
-        assert (message.usage.input_tokens, message.usage.output_tokens) == (7, 8)
+        assert message.usage.input_tokens == 7
+        assert message.usage.output_tokens == 8
         assert message.usage.cache_read_input_tokens == 9
 
 
@@ -147,7 +147,8 @@ def test_errors_are_read_as_what_they_are(
 
     with pytest.raises(anthropic.APIStatusError) as caught:
         asked(client, ScriptedReply(status=status), streams)
-    assert (type(caught.value).__name__, caught.value.status_code) == (name, status)
+    assert type(caught.value).__name__ == name
+    assert caught.value.status_code == status
     body = caught.value.body
     assert body["type"] == "error"
     if status != 413:  # whose documented type the client's models lack
@@ -232,9 +233,7 @@ def test_replies_that_its_models_write_are_read(dumped: dict[str, Any]) -> None:
         assert opaque == [
             json.loads(block.model_dump_json(**dumped)) for block in message.content[1:4]
         ]
-        assert (reply.text, reply.reasoning, reply.tool_calls[0].arguments) == (
-            "In the reeds.",
-            "Hm.",
-            '{"bird":"heron"}',
-        )
+        assert reply.text == "In the reeds."
+        assert reply.reasoning == "Hm."
+        assert reply.tool_calls[0].arguments == '{"bird":"heron"}'
         assert reply.usage == rungwise.Usage(6, 5, 2, 3)

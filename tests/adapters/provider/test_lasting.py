@@ -28,6 +28,10 @@ def asked(url: str, http: httpx.Client, body: dict[str, Any] = STREAM) -> str:
     return http.post(f"{url}/chat/completions", json=body).text
 
 
+def client_of(memory: MemoryProvider) -> httpx.Client:
+    return httpx.Client(transport=httpx.MockTransport(memory.respond))
+
+
 def test_a_reply_lasts_as_long_as_it_says_wherever_it_is_played() -> None:
     clock = VirtualClock()
     memory = MemoryProvider(Script([SLOW]))
@@ -37,9 +41,7 @@ def test_a_reply_lasts_as_long_as_it_says_wherever_it_is_played() -> None:
     ):
         sent = asked(provider.base_url, http)
     assert clock.now == pytest.approx(610.7, rel=1e-15)
-    assert (
-        asked(memory.base_url, httpx.Client(transport=httpx.MockTransport(memory.respond))) == sent
-    )
+    assert asked(memory.base_url, client_of(memory)) == sent
     assert memory.clock.now == clock.now
 
 
@@ -54,7 +56,9 @@ def test_a_reply_lasts_on_a_real_clock() -> None:
 @given(st.integers(0, 10**6), st.integers(1, 500))
 def test_pauses_come_to_the_whole_on_a_clock_that_adds_them_up(quarters: int, count: int) -> None:
     pauses = ScriptedReply(lasts=quarters / 4).pauses(count)
-    assert (len(pauses), [*accumulate(pauses)][-1]) == (count, quarters / 4)
+    *_, whole = accumulate(pauses)
+    assert len(pauses) == count
+    assert whole == quarters / 4
     assert max(pauses) - min(pauses) < 0.001
     assert ScriptedReply(lasts=1.0).pauses(0) == []
 
@@ -65,12 +69,12 @@ def test_a_given_usage_is_told_before_an_error_inside_a_reply(usage: dict[str, i
         text="half", error_event={"message": "m", "type": "server_error"}, usage=usage
     )
     memory = MemoryProvider(Script([reply]))
-    http = httpx.Client(transport=httpx.MockTransport(memory.respond))
-    events = [
-        json.loads(each[6:]) for each in asked(memory.base_url, http).split("\n\n") if "{" in each
-    ]
-    told = [event["usage"] for event in events if event.get("usage")]
-    assert told == ([usage] if usage else [])
+    http = client_of(memory)
+    stream = asked(memory.base_url, http)
+    texts = [event.removeprefix("data: ") for event in stream.split("\n\n")]
+    events = [json.loads(text) for text in texts if "{" in text]
+    usages = [event["usage"] for event in events if event.get("usage")]
+    assert usages == ([usage] if usage else [])
     assert "error" in events[-1]
     whole = json.loads(asked(memory.base_url, http, {"model": "m", "messages": []}))
     assert whole["error"]["type"] == "server_error"

@@ -90,7 +90,8 @@ def test_a_cut_call_is_one_that_goes_on(mode: str) -> None:
     cut = ScriptedReply(tool_calls=(ToolCall("call_1", "look", '{"bird": "her'),), finish="length")
     chunks = drive(mode, cut)
     [part] = [part for part in parts_of(chunks) if part.function_call]
-    assert (part.function_call.args, part.function_call.will_continue) == (None, True)
+    assert part.function_call.args is None
+    assert part.function_call.will_continue is True
     assert chunks[-1].candidates[0].finish_reason == types.FinishReason.MAX_TOKENS
 
 
@@ -124,7 +125,9 @@ def test_every_end_is_told(mode: str, reply: ScriptedReply, reason: str | None) 
 def test_errors_are_read_as_what_they_are(mode: str, status: int, name: str) -> None:
     with pytest.raises(errors.APIError) as raised:
         drive(mode, ScriptedReply(status=status, error={"message": "Gone.", "code": "WHY"}))
-    assert (raised.value.code, raised.value.status, raised.value.message) == (status, name, "Gone.")
+    assert raised.value.code == status
+    assert raised.value.status == name
+    assert raised.value.message == "Gone."
     kind = errors.ClientError if status < 500 else errors.ServerError
     assert isinstance(raised.value, kind)
     assert raised.value.details["error"]["details"][0]["reason"] == "WHY"
@@ -143,7 +146,8 @@ def test_an_error_inside_a_stream_is_read_as_one() -> None:
                 },
             ),
         )
-    assert (raised.value.code, raised.value.status) == (503, "UNAVAILABLE")
+    assert raised.value.code == 503
+    assert raised.value.status == "UNAVAILABLE"
 
 
 def test_the_models_are_listed() -> None:

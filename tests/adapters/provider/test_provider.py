@@ -17,7 +17,8 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, Scripted
 from support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "Hi there"}]
-STREAM = {"model": "m", "messages": MESSAGES, "stream": True}
+WHOLE = {"model": "m", "messages": MESSAGES}
+STREAM = {**WHOLE, "stream": True}
 WITH_USAGE = {**STREAM, "stream_options": {"include_usage": True}}
 TEXT = "Grüße von der Leiter 🪜, Stufe für Stufe."
 CALLS = (ToolCall("a", "look", '{"q": "Straße 🪜"}'), ToolCall("b", "note", '{"text": "a cut'))
@@ -33,12 +34,14 @@ def serve(*replies: ScriptedReply) -> EmbeddedProvider:
     return EmbeddedProvider(Script(replies))
 
 
+def place(provider: EmbeddedProvider) -> str:
+    return f"{provider.base_url}/chat/completions"
+
+
 def post(
-    client: httpx.Client, provider: EmbeddedProvider, body: dict[str, Any] | None = None
+    client: httpx.Client, provider: EmbeddedProvider, body: dict[str, Any] = WHOLE
 ) -> httpx.Response:
-    return client.post(
-        f"{provider.base_url}/chat/completions", json=body or {"model": "m", "messages": MESSAGES}
-    )
+    return client.post(place(provider), json=body)
 
 
 def chunks(body: str) -> list[dict[str, Any]]:
@@ -49,28 +52,23 @@ def chunks(body: str) -> list[dict[str, Any]]:
 def assembled(body: str) -> dict[str, Any]:
     """Put a stream together as a client would."""
     message: dict[str, Any] = {"calls": {}}
-    for chunk in chunks(body):
-        for choice in chunk["choices"]:
-            message["finish"] = choice["finish_reason"]
-            for name, value in choice["delta"].items():
-                if name == "tool_calls":
-                    for part in value:
-                        call = message["calls"].setdefault(
-                            part["index"],
-                            {
-                                "id": "",
-                                "name": "",
-                                "arguments": "",
-                            },
-                        )
-                        call["id"] += part.get("id", "")
-                        for key, piece in part["function"].items():
-                            call[key] += piece
-                elif name == "reasoning_details":
-                    message[name] = message.get(name, "") + value[0]["text"]
-                else:
-                    message[name] = message.get(name, "") + value
+    choices = [choice for chunk in chunks(body) for choice in chunk["choices"]]
+    for choice in choices:
+        message["finish"] = choice["finish_reason"]
+        delta = choice["delta"]
+        for part in delta.pop("tool_calls", ()):
+            add_piece(message["calls"], part)
+        for name, value in delta.items():
+            text = value[0]["text"] if name == "reasoning_details" else value
+            message[name] = message.get(name, "") + text
     return message
+
+
+def add_piece(calls: dict[int, dict[str, str]], part: dict[str, Any]) -> None:
+    call = calls.setdefault(part["index"], {"id": "", "name": "", "arguments": ""})
+    call["id"] += part.get("id", "")
+    for key, piece in part["function"].items():
+        call[key] += piece
 
 
 def test_a_whole_reply(client: httpx.Client) -> None:
@@ -80,11 +78,9 @@ def test_a_whole_reply(client: httpx.Client) -> None:
         assert provider.base_url.endswith("/v1")
     assert response.headers["content-type"] == "application/json"
     body = response.json()
-    assert (body["object"], body["model"], body["id"]) == (
-        "chat.completion",
-        "m",
-        "chatcmpl-00000001",
-    )
+    assert body["object"] == "chat.completion"
+    assert body["model"] == "m"
+    assert body["id"] == "chatcmpl-00000001"
     message = {"role": "assistant", "content": TEXT}
     assert body["choices"] == [
         {
@@ -99,11 +95,9 @@ def test_a_whole_reply(client: httpx.Client) -> None:
         "total_tokens": 12,
     }
     (request,) = provider.requests
-    assert (request.path, request.body["messages"], request.aborted) == (
-        "/v1/chat/completions",
-        MESSAGES,
-        False,
-    )
+    assert request.path == "/v1/chat/completions"
+    assert request.body["messages"] == MESSAGES
+    assert not request.aborted
     assert request.headers["content-type"] == "application/json"
     assert "Hi there" not in repr(request)
 
@@ -128,11 +122,9 @@ def test_a_streamed_reply(client: httpx.Client, field: Any) -> None:
     assert parts[-1]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 3}
     assert all(part["model"] == "x" and part["usage"] is None for part in parts[:-1])
     message = assembled(response.text)
-    assert (message["content"], message[field], message["finish"]) == (
-        TEXT,
-        "Let me see.",
-        "tool_calls",
-    )
+    assert message["content"] == TEXT
+    assert message[field] == "Let me see."
+    assert message["finish"] == "tool_calls"
     assert [ToolCall(**message["calls"][index]) for index in range(2)] == list(CALLS)
 
 
@@ -155,25 +147,23 @@ def test_the_other_parts_of_a_message(client: httpx.Client) -> None:
     assert "usage" not in whole
     assert "usage" not in stream
     streamed = assembled(stream)
-    assert (streamed["reasoning_details"], streamed["refusal"], streamed["finish"]) == (
-        "Hm.",
-        message["refusal"],
-        None,
-    )
+    assert streamed["reasoning_details"] == "Hm."
+    assert streamed["refusal"] == message["refusal"]
+    assert streamed["finish"] is None
 
 
 def test_a_whole_message_in_the_last_chunk(client: httpx.Client) -> None:
-    with serve(
-        ScriptedReply(text="a", final_message=True), ScriptedReply(text="a", final_message="ab")
-    ) as provider:
-        last = [chunks(post(client, provider, STREAM).text)[-1]["choices"][0] for _ in range(2)]
-    assert [choice["message"]["content"] for choice in last] == ["a", "ab"]
+    same = ScriptedReply(text="a", final_message=True)
+    other = ScriptedReply(text="a", final_message="ab")
+    with serve(same, other) as provider:
+        for text in ("a", "ab"):
+            *_, last = chunks(post(client, provider, STREAM).text)
+            assert last["choices"][0]["message"]["content"] == text
 
 
 def test_an_error_event_takes_the_place_of_the_finish(client: httpx.Client) -> None:
-    with serve(
-        ScriptedReply(text="Half", error_event={"code": "overloaded"}, done=False)
-    ) as provider:
+    half = ScriptedReply(text="Half", error_event={"code": "overloaded"}, done=False)
+    with serve(half) as provider:
         stream = post(client, provider, WITH_USAGE)
         whole = post(client, provider)
     assert stream.status_code == whole.status_code == 200
@@ -208,24 +198,22 @@ def test_an_error_status(
 
 
 def test_a_body_and_headers_of_the_scripts_own(client: httpx.Client) -> None:
-    html = ScriptedReply(
-        body="<html>Bad gateway</html>", status=502, headers={"Retry-After": "30", "Date": "then"}
-    )
+    headers = {"Retry-After": "30", "Date": "then"}
+    html = ScriptedReply(body="<html>Bad gateway</html>", status=502, headers=headers)
     half = ScriptedReply(body='{"choices": [', headers={"content-type": "text/odd"})
-    with serve(html, half, ScriptedReply(body="data: {}\n\n"), ScriptedReply(body="")) as provider:
-        responses = [post(client, provider, STREAM) for _ in range(4)]
+    events = ScriptedReply(body="data: {}\n\n")
+    replies = (html, half, events, ScriptedReply(body=""))
+    with serve(*replies) as provider:
+        responses = [post(client, provider, STREAM) for _ in replies]
     types = [response.headers["content-type"] for response in responses]
     assert types == ["text/html", "text/odd", "text/event-stream", "text/plain"]
-    assert [response.text for response in responses] == [
-        "<html>Bad gateway</html>",
-        '{"choices": [',
-        "data: {}\n\n",
-        "",
-    ]
-    assert (responses[0].headers["retry-after"], responses[0].headers["date"]) == ("30", "then")
+    for reply, response in zip(replies, responses, strict=True):
+        assert response.text == reply.body
+    assert responses[0].headers["retry-after"] == "30"
+    assert responses[0].headers["date"] == "then"
 
 
-@pytest.mark.parametrize("body", [STREAM, {"model": "m", "messages": MESSAGES}])
+@pytest.mark.parametrize("body", [STREAM, WHOLE])
 def test_a_cut_comes_after_exactly_so_many_bytes(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
@@ -233,7 +221,7 @@ def test_a_cut_comes_after_exactly_so_many_bytes(
     received: list[bytes] = []
     with serve(reply) as provider:
         with (
-            client.stream("POST", f"{provider.base_url}/chat/completions", json=body) as response,
+            client.stream("POST", place(provider), json=body) as response,
             pytest.raises(httpx.RemoteProtocolError),
         ):
             received.extend(response.iter_raw())
@@ -244,9 +232,7 @@ def test_a_cut_comes_after_exactly_so_many_bytes(
 
 def test_silence_after_a_part_of_the_body(client: httpx.Client) -> None:
     with serve(ScriptedReply(text=TEXT, hang=True, cut_after=100)) as provider:
-        with client.stream(
-            "POST", f"{provider.base_url}/chat/completions", json=STREAM
-        ) as response:
+        with client.stream("POST", place(provider), json=STREAM) as response:
             # which closes the connection when nobody holds it any more
             pieces = response.iter_raw()
             assert len(next(pieces)) == 100
@@ -258,7 +244,7 @@ def test_silence_after_a_part_of_the_body(client: httpx.Client) -> None:
 def test_write_sizes_cut_inside_a_character(client: httpx.Client) -> None:
     with (
         serve(ScriptedReply(text=TEXT, write_sizes=(1, 7, 2))) as provider,
-        client.stream("POST", f"{provider.base_url}/chat/completions", json=STREAM) as response,
+        client.stream("POST", place(provider), json=STREAM) as response,
     ):
         pieces = list(response.iter_raw())
     assert [len(piece) for piece in pieces[:6]] == [1, 7, 2, 1, 7, 2]
@@ -297,12 +283,9 @@ def test_a_client_that_leaves_before_the_reply_is_noticed(
     client: httpx.Client, reply: ScriptedReply
 ) -> None:
     with serve(reply) as provider:
+        timeout = httpx.Timeout(2, read=0.05)
         with pytest.raises(httpx.ReadTimeout):
-            client.post(
-                f"{provider.base_url}/chat/completions",
-                json=STREAM,
-                timeout=httpx.Timeout(2, read=0.05),
-            )
+            client.post(place(provider), json=STREAM, timeout=timeout)
         until(lambda: provider.aborted == 1)
         assert provider.wait_disconnected()
         assert provider.requests[0].aborted
@@ -310,9 +293,7 @@ def test_a_client_that_leaves_before_the_reply_is_noticed(
 
 def test_a_client_that_leaves_a_stream_is_noticed(client: httpx.Client) -> None:
     with serve(ScriptedReply(text=TEXT, chunk_delay=60)) as provider:
-        with client.stream(
-            "POST", f"{provider.base_url}/chat/completions", json=STREAM
-        ) as response:
+        with client.stream("POST", place(provider), json=STREAM) as response:
             next(response.iter_raw())
         until(lambda: provider.aborted == 1)
         assert provider.wait_disconnected()
@@ -321,9 +302,7 @@ def test_a_client_that_leaves_a_stream_is_noticed(client: httpx.Client) -> None:
 def test_a_cancelled_task_leaves_no_connection() -> None:
     async def run(provider: EmbeddedProvider) -> None:
         async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
-            task = asyncio.create_task(
-                client.post(f"{provider.base_url}/chat/completions", json=STREAM)
-            )
+            task = asyncio.create_task(client.post(place(provider), json=STREAM))
             while not provider.requests:
                 await asyncio.sleep(0.005)
             task.cancel()
@@ -350,11 +329,10 @@ def test_delays(client: httpx.Client) -> None:
 
 
 def test_a_connection_is_used_again_after_a_whole_reply(client: httpx.Client) -> None:
-    with serve(
-        ScriptedReply(text="a"), ScriptedReply(status=500), ScriptedReply(text="b")
-    ) as provider:
+    replies = (ScriptedReply(text="a"), ScriptedReply(status=500), ScriptedReply(text="b"))
+    with serve(*replies) as provider:
         ports = set()
-        for body in (STREAM, None, STREAM, None):
+        for body in (STREAM, WHOLE, STREAM, WHOLE):
             response = post(client, provider, body)
             ports.add(response.extensions["network_stream"].get_extra_info("client_addr"))
         client.get(f"{provider.base_url}/nothing")
@@ -366,9 +344,8 @@ def test_a_connection_is_used_again_after_a_whole_reply(client: httpx.Client) ->
 
 
 def test_other_addresses(client: httpx.Client) -> None:
-    with serve(
-        ScriptedReply(text="a", model="x"), ScriptedReply(model="y"), ScriptedReply(model="x")
-    ) as provider:
+    replies = [ScriptedReply(text="a", model=model) for model in "xyx"]
+    with serve(*replies) as provider:
         base = provider.base_url
         models = client.get(f"{base}/models").json()
         assert [model["id"] for model in models["data"]] == ["x", "y"]
@@ -482,4 +459,5 @@ def test_a_stream_holds_the_script_however_it_is_cut(
     body = render(reply, STREAM).body
     assert body == render(plain, STREAM).body
     message = assembled(body.decode())
-    assert (message["content"], message["calls"][0]["arguments"]) == (text, arguments)
+    assert message["content"] == text
+    assert message["calls"][0]["arguments"] == arguments

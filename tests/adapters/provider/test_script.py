@@ -17,34 +17,36 @@ errors = st.none() | st.fixed_dictionaries(
     {}, optional={"message": text, "type": text, "param": text, "code": text}
 )
 counts = st.dictionaries(text, st.integers(0, 2**63 - 1) | st.floats(0, 1e9), max_size=3)
-replies = st.builds(
-    ScriptedReply,
-    text=text,
-    reasoning=text,
-    reasoning_field=st.sampled_from(
+headers = st.dictionaries(
+    st.sampled_from(["Retry-After", "x-odd.name"]),
+    st.sampled_from(["", "30", 'é "\\ #']),
+)
+FIELDS = {
+    "text": text,
+    "reasoning": text,
+    "reasoning_field": st.sampled_from(
         ["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
     ),
-    tool_calls=st.lists(st.builds(ToolCall, text, text, text), max_size=2),
-    finish=st.none() | text,
-    refusal=text,
-    model=text,
-    usage=st.none() | counts | st.dictionaries(text, counts, max_size=2),
-    status=st.sampled_from([200, 400, 429, 500, 999]),
-    error=errors,
-    body=st.none() | text,
-    headers=st.dictionaries(
-        st.sampled_from(["Retry-After", "x-odd.name"]), st.sampled_from(["", "30", 'é "\\ #'])
-    ),
-    delay=seconds,
-    chunk_delay=seconds,
-    hang=st.booleans(),
-    cut_after=st.none() | st.integers(0, 10_000),
-    chunk_size=st.integers(1, 100),
-    write_sizes=st.lists(st.integers(1, 100), max_size=3),
-    done=st.booleans(),
-    error_event=errors,
-    final_message=st.none() | st.booleans() | text,
-)
+    "tool_calls": st.lists(st.builds(ToolCall, text, text, text), max_size=2),
+    "finish": st.none() | text,
+    "refusal": text,
+    "model": text,
+    "usage": st.none() | counts | st.dictionaries(text, counts, max_size=2),
+    "status": st.sampled_from([200, 400, 429, 500, 999]),
+    "error": errors,
+    "body": st.none() | text,
+    "headers": headers,
+    "delay": seconds,
+    "chunk_delay": seconds,
+    "hang": st.booleans(),
+    "cut_after": st.none() | st.integers(0, 10_000),
+    "chunk_size": st.integers(1, 100),
+    "write_sizes": st.lists(st.integers(1, 100), max_size=3),
+    "done": st.booleans(),
+    "error_event": errors,
+    "final_message": st.none() | st.booleans() | text,
+}
+replies = st.builds(ScriptedReply, **FIELDS)
 scripts = st.builds(
     Script, st.lists(replies, min_size=1, max_size=3), st.sampled_from(["repeat", "error", "loop"])
 )

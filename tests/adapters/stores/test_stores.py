@@ -27,11 +27,9 @@ from support.waiting import until
 pytestmark = pytest.mark.usefixtures("redis_server")
 
 RULES = Health(jitter=0.0, first=0.6, longest=5.0)
-ANSWERED, FAILED, LIMITED = (
-    Symptom("answered"),
-    Symptom("failed", why="503"),
-    Symptom("limited", 60.0, "429"),
-)
+ANSWERED = Symptom("answered")
+FAILED = Symptom("failed", why="503")
+LIMITED = Symptom("limited", 60.0, "429")
 LEASE = 100.0
 
 
@@ -39,7 +37,8 @@ class Plain(PlainLink, Backend):
     """A backend that says no more of itself than its name."""
 
 
-FIRST, SECOND = Plain("first"), Plain("second")
+FIRST = Plain("first")
+SECOND = Plain("second")
 
 
 class Process:
@@ -70,6 +69,11 @@ class Process:
         return known[0]
 
 
+def two_of(url: str) -> tuple[Process, Process]:
+    first, second = (Process(RedisStore(url, time.monotonic)) for _ in range(2))
+    return first, second
+
+
 def wait_until_due(*processes: Process) -> None:
     """Wait until the first backend may be tried again, by what each process knows of the server's
     clock.
@@ -92,11 +96,13 @@ def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(
     process.note(FAILED)
     assert process.choose().place == 0
     process.note(FAILED)
-    assert (process.first.state, process.first.why) == ("open", "503, 2 in a row")
+    assert process.first.state == "open"
+    assert process.first.why == "503, 2 in a row"
     assert process.choose().place == 1
     time.sleep(RULES.first)
     tried = process.choose()
-    assert (tried.place, tried.is_probe) == (0, True)
+    assert tried.place == 0
+    assert tried.is_probe is True
     assert process.choose().place == 1
     process.note(ANSWERED, was_probe=True)
     assert process.first.state == "closed"
@@ -117,7 +123,8 @@ def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open
     process.note(evolve(LIMITED, asked_wait=70.0))
     process.note(LIMITED, place=1)
     choice = process.choose()
-    assert (choice.place, choice.is_probe) == (1, False)
+    assert choice.place == 1
+    assert choice.is_probe is False
 
 
 @pytest.mark.parametrize("times", [20])
@@ -165,8 +172,8 @@ def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
 
 
 def test_what_one_process_met_the_other_one_knows(redis_url: str) -> None:
-    clocks = (time.monotonic, lambda: time.monotonic() - 10_000)
-    one, other = (Process(RedisStore(redis_url, clock)) for clock in clocks)
+    one = Process(RedisStore(redis_url, time.monotonic))
+    other = Process(RedisStore(redis_url, lambda: time.monotonic() - 10_000))
     one.note(FAILED)
     other.choose()
     other.note(FAILED)
@@ -181,10 +188,10 @@ def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> N
 
     def fail(process: Process) -> None:
         begin.wait()
-        work = process.store.note(
-            process.keys[0], FAILED, rules, sent_at=process.store.now(), was_probe=False
-        )
-        perform(process.store, work)
+        store = process.store
+        key = process.keys[0]
+        work = store.note(key, FAILED, rules, sent_at=store.now(), was_probe=False)
+        perform(store, work)
 
     threads = [threading.Thread(target=fail, args=(process,)) for process in processes]
     for thread in threads:
@@ -195,7 +202,7 @@ def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> N
 
 
 def test_a_probe_that_nobody_reports_is_lost_in_the_end(redis_url: str) -> None:
-    one, other = (Process(RedisStore(redis_url, time.monotonic)) for _ in range(2))
+    one, other = two_of(redis_url)
     one.note(evolve(LIMITED, asked_wait=0.01))
     wait_until_due(one, other)
     choice, _ = perform(one.store, one.store.choose(one.keys, RULES, 1.0))
@@ -212,7 +219,7 @@ def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with RedisServer() as server:
-        one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
+        one, other = two_of(server.url)
         one.note(LIMITED)
         assert other.choose().place == 1
         server.kill()
@@ -234,7 +241,7 @@ def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_anoth
     None
 ):
     with RedisServer() as server:
-        one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
+        one, other = two_of(server.url)
         one.note(evolve(LIMITED, asked_wait=0.01))
         wait_until_due(one, other)
         assert other.choose().is_probe
@@ -256,9 +263,11 @@ def test_a_server_that_dies_while_somebody_looks_is_away(
     Process(store).note(LIMITED)
     execute = store.execute
     gone = redis.ConnectionError()
-    monkeypatch.setattr(
-        store, "execute", lambda command: execute(command) if command[0] == "scan" else gone
-    )
+
+    def dying(command: Any) -> Any:
+        return execute(command) if command[0] == "scan" else gone
+
+    monkeypatch.setattr(store, "execute", dying)
     assert perform(store, store.listed()) == []
     assert store.is_away
 
@@ -268,9 +277,12 @@ def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.Monk
     process = Process(store)
     commands = []
     execute = store.execute
-    monkeypatch.setattr(
-        store, "execute", lambda command: commands.append(command[0]) or execute(command)
-    )
+
+    def counted(command: Any) -> Any:
+        commands.append(command[0])
+        return execute(command)
+
+    monkeypatch.setattr(store, "execute", counted)
     process.choose()
     process.note(ANSWERED)
     assert commands == ["read"]  # and nothing after the attempt
@@ -317,10 +329,8 @@ def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
     secret = "sk-1f3870be274f6c49b3e31a0c6728957f"
     backend = OpenAIChat("gpt-5", api_key=secret)
     store = RedisStore(redis_url, time.monotonic)
-    perform(
-        store,
-        store.note(store.key_of(backend), LIMITED, RULES, sent_at=store.now(), was_probe=False),
-    )
+    key = store.key_of(backend)
+    perform(store, store.note(key, LIMITED, RULES, sent_at=store.now(), was_probe=False))
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         [key] = client.keys("*")
         assert key.startswith("rungwise:health:")
@@ -335,7 +345,9 @@ def test_whoever_looks_sees_what_is_remembered(redis_url: str) -> None:
     process = Process(RedisStore(redis_url, time.monotonic))
     process.note(LIMITED)
     [(key, health)] = perform(process.store, RedisStore(redis_url, time.monotonic).listed())
-    assert (key.name, key.digest, health.why) == ("first", process.keys[0].digest, "429")
+    assert key.name == "first"
+    assert key.digest == process.keys[0].digest
+    assert health.why == "429"
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "http://localhost", "redis://localhost:port"])
@@ -407,19 +419,12 @@ def test_what_never_went_out_gives_back_its_request_too(metered: Metered) -> Non
 
 def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -> None:
     quota = Quota(concurrent=2)
-    assert [metered.take(name, quota) for name in "aabcd"] == [
-        (0, True),
-        (0, True),
-        (0, True),
-        (POLL, False),
-        (POLL, False),
-    ]
+    given = (0.0, True)
+    waits = (POLL, False)
+    taken = [metered.take(name, quota) for name in "aabcd"]
+    assert taken == [given, given, given, waits, waits]
     metered.pay("a", quota)
-    assert [metered.take(name, quota) for name in "dcd"] == [
-        (POLL, False),
-        (0.0, True),
-        (POLL, False),
-    ]
+    assert [metered.take(name, quota) for name in "dcd"] == [waits, given, waits]
     metered.pay("d", quota)  # which gives up
     metered.pay("b", quota)
     assert metered.take("e", quota) == (0.0, True)
@@ -456,9 +461,12 @@ def test_while_the_server_is_away_each_process_has_its_share(
     for name, process in zip("abc", (*processes, processes[0]), strict=True):
         process.take(name, quota)
     redis_server.kill()
-    assert [wait for wait, _ in (processes[0].take(name, quota) for name in "def")] == [0, 0, POLL]
-    assert processes[1].take("g", quota) == (0.0, True)
+    first, second = processes
+    taken = [first.take(name, quota) for name in "def"]
+    assert [wait for wait, _ in taken] == [0, 0, POLL]
+    assert second.take("g", quota) == (0.0, True)
     redis_server.start()
     time.sleep(AWAY)
     # a, b and c are still out
-    assert [processes[0].take(name, quota)[1] for name in "hi"] == [True, False]
+    taken = [first.take(name, quota) for name in "hi"]
+    assert [is_given for _, is_given in taken] == [True, False]

@@ -112,7 +112,8 @@ def turn(
 
 def test_a_turn_runs_its_tools(server: Any) -> None:
     result, told = turn(server, CALLS)
-    assert (result.outcome, result.text) == ("finished", "195 cm.")
+    assert result.outcome == "finished"
+    assert result.text == "195 cm."
     texts = ["".join(part.get("text", "") for part in as_blocks(each["content"])) for each in told]
     assert texts[0] == "195"
     assert "breaks" in texts[2]

@@ -69,7 +69,8 @@ def test_an_error_of_a_call_is_told_in_words() -> None:
     assert words.startswith("failed after 1 attempt")
     assert told["sse"] == {"outcome": "failed", "message": words}
     assert told["vercel"] == words
-    assert (told["ag_ui"]["message"], told["ag_ui"]["code"]) == (words, "failed")
+    assert told["ag_ui"]["message"] == words
+    assert told["ag_ui"]["code"] == "failed"
     assert "sk-1234567890" not in json.dumps(told)
 
 
@@ -96,7 +97,8 @@ def test_a_value_that_grows_and_halves_of_characters() -> None:
     chunks = VercelReader().feed(b"".join(vercel(events))).seen
     assert [chunk["data"]["n"] for chunk in chunks if chunk["type"] == "data-value"] == [10**30]
     agent = AgUiReader().feed(b"".join(ag_ui(events, [], thread_id="t", run_id="r")))
-    assert (agent.text, agent.custom[0][0]) == ("?", "value")
+    assert agent.text == "?"
+    assert agent.custom[0][0] == "value"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,8 @@ def test_what_a_tool_brought(outcome: ToolOutcome, shown: object) -> None:
         for part in VercelReader().feed(b"".join(vercel(events))).parts
         if part["type"] == "tool"
     ]
-    assert (part["input"], part["ended"]) == ({"at": "it"}, shown)
+    assert part["input"] == {"at": "it"}
+    assert part["ended"] == shown
     agent = AgUiReader().feed(b"".join(ag_ui(events, [], thread_id="t", run_id="r")))
     assert agent.messages[0]["toolCalls"][0]["function"] == {
         "name": "look",
@@ -183,7 +186,8 @@ def test_a_body_that_is_closed_or_forgotten_closes_its_stream() -> None:
     assert next(body)
     del body
     gc.collect()
-    assert (closed.is_closed, forgotten.is_closed) == (True, True)
+    assert closed.is_closed is True
+    assert forgotten.is_closed is True
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -201,7 +205,9 @@ def test_a_cancelled_reader_closes_its_stream(backend: str) -> None:
         await sse(closed).aclose()
 
     anyio.run(scene, backend=backend)
-    assert (cancelled.is_closed, threaded.is_closed, closed.is_closed) == (True, True, True)
+    assert cancelled.is_closed is True
+    assert threaded.is_closed is True
+    assert closed.is_closed is True
 
 
 def test_an_asynchronous_stream_is_not_iterated_in_a_thread() -> None:

@@ -5,6 +5,7 @@ resume.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -31,8 +32,8 @@ def text_of(stream: Ended) -> str:
     return last_text([stream.result.text])
 
 
-def is_kept(stream: Ended) -> bool:
-    return not any(isinstance(event, rungwise.Discard) for event in stream.events)
+def events_of(stream: Ended, kind: type) -> list[Any]:
+    return [event for event in stream.events if isinstance(event, kind)]
 
 
 @SLOW
@@ -46,9 +47,10 @@ def test_a_reader_of_plain_events_who_is_cut_off_resumes_by_its_last_id(
         reader.feed(b"".join(sse(stream.after(reader.last_id), after=reader.last_id)))
     assert reader.text == text_of(stream)
     assert reader.end is not None
-    assert reader.end[0] == ("result" if stream.result.is_success else "error")
-    assert reader.end[1]["outcome"] == stream.result.outcome
-    assert len(reader.steps) == sum(isinstance(event, rungwise.Step) for event in stream.events)
+    kind, end = reader.end
+    assert kind == ("result" if stream.result.is_success else "error")
+    assert end["outcome"] == stream.result.outcome
+    assert len(reader.steps) == len(events_of(stream, rungwise.Step))
 
 
 @SLOW
@@ -56,20 +58,19 @@ def test_a_reader_of_plain_events_who_is_cut_off_resumes_by_its_last_id(
 def test_a_reader_of_vercels_stream_is_sent_the_message_again(stream: Ended, cut: float) -> None:
     body = b"".join(vercel(stream, message_id="m", resets=True))
     VercelReader().feed(body[: int(len(body) * cut)])
-    reader = VercelReader().feed(b"".join(vercel(stream, message_id="m", resets=True)))
-    assert (reader.text, reader.id, reader.is_done) == (text_of(stream), "m", True)
-    assert (reader.finish is None, reader.error is None) == (
-        not stream.result.is_success,
-        stream.result.is_success,
-    )
-    reasoning = "".join(
-        event.text for event in stream.events if isinstance(event, rungwise.Reasoning)
-    )
-    assert (
-        "".join(part["text"] for part in reader.parts if part["type"] == "reasoning") == reasoning
-    )
-    ended = [event for event in stream.events if isinstance(event, rungwise.ToolEnded)]
-    assert len([part for part in reader.parts if "ended" in part]) == len(ended)
+    again = b"".join(vercel(stream, message_id="m", resets=True))
+    reader = VercelReader().feed(again)
+    assert reader.text == text_of(stream)
+    assert reader.id == "m"
+    assert reader.is_done is True
+    is_success = stream.result.is_success
+    assert (reader.finish is not None) == is_success
+    assert (reader.error is None) == is_success
+    thoughts = [event.text for event in events_of(stream, rungwise.Reasoning)]
+    shown = [part["text"] for part in reader.parts if part["type"] == "reasoning"]
+    assert "".join(shown) == "".join(thoughts)
+    ended = [part for part in reader.parts if "ended" in part]
+    assert len(ended) == len(events_of(stream, rungwise.ToolEnded))
 
 
 @SLOW
@@ -78,17 +79,18 @@ def test_without_resets_vercels_stream_ends_where_text_is_taken_back(stream: End
     reader = VercelReader().feed(b"".join(vercel(stream)))
     assert reader.is_done
     assert not any(chunk["type"] == "reset-step" for chunk in reader.seen)
-    if is_kept(stream):
-        assert reader.text == text_of(stream)
-    else:
+    if events_of(stream, rungwise.Discard):
         assert "taken back" in reader.error
+    else:
+        assert reader.text == text_of(stream)
 
 
 @SLOW
 @given(STREAMS)
 def test_held_text_is_final(stream: Ended) -> None:
     reader = VercelReader().feed(b"".join(vercel(stream, hold=True)))
-    assert (reader.text, reader.is_done) == (text_of(stream), True)
+    assert reader.text == text_of(stream)
+    assert reader.is_done is True
     assert not any(chunk["type"] == "reset-step" for chunk in reader.seen)
     assert (reader.finish is None) == (not stream.result.is_success)
 
@@ -97,16 +99,17 @@ def test_held_text_is_final(stream: Ended) -> None:
 @given(STREAMS)
 def test_a_reader_of_ag_ui_is_sent_all_messages_where_text_is_taken_back(stream: Ended) -> None:
     asked = [{"id": "q", "role": "user", "content": "Why?"}]
-    reader = AgUiReader([*asked]).feed(b"".join(ag_ui(stream, asked, thread_id="t", run_id="r")))
+    body = b"".join(ag_ui(stream, asked, thread_id="t", run_id="r"))
+    reader = AgUiReader([*asked]).feed(body)
     assert reader.text == text_of(stream)
     assert reader.messages[0] == asked[0]
     assert reader.end is not None
     assert (reader.end["type"] == "RUN_FINISHED") == stream.result.is_success
-    assert (reader.end.get("result") or {"outcome": reader.end["code"]})[
-        "outcome"
-    ] == stream.result.outcome
+    result = reader.end.get("result")
+    outcome = result["outcome"] if result else reader.end["code"]
+    assert outcome == stream.result.outcome
     snapshots = [event for event in reader.seen if event["type"] == "MESSAGES_SNAPSHOT"]
-    assert len(snapshots) == sum(isinstance(event, rungwise.Discard) for event in stream.events)
+    assert len(snapshots) == len(events_of(stream, rungwise.Discard))
 
 
 @pytest.mark.parametrize("scene", ["taken back", "fallback", "tools"])

@@ -23,15 +23,16 @@ CACHES: Final = (messages._readers, declared, losses._read)
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """Add a protocol of its own to those that are known."""
+    parts: dict[str, Any] = {
+        "toy_said": lambda part: TextPart(str(part["words"])),
+        "toy_mute": lambda part: None,
+    }
     wire = Wire(
         protocol="a toy",
         client="toy.Client({!r})",
         client_path="/talk",
         members={"toy_said": "type words"},
-        parts={
-            "toy_said": lambda part: TextPart(str(part["words"])),
-            "toy_mute": lambda part: None,
-        },
+        parts=parts,
         untyped_parts={"toyNote": lambda inner: (TextPart("note:"), TextPart(inner["words"]))},
         messages={"toy_turn": lambda message: (Message.saying("user", message["toy_turn"]),)},
         marks="toyMark",

@@ -48,9 +48,8 @@ def event_of(api: str, value: Any, name: str = "") -> bytes:
     made = frame(name, {})
     payload = json.dumps(value).encode()
     headers = made[12 : 12 + int.from_bytes(made[4:8], "big")]
-    lengths = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(
-        4, "big"
-    )
+    whole = 16 + len(headers) + len(payload)
+    lengths = whole.to_bytes(4, "big") + len(headers).to_bytes(4, "big")
     message = lengths + crc32(lengths).to_bytes(4, "big") + headers + payload
     return message + crc32(message).to_bytes(4, "big")
 
@@ -84,15 +83,15 @@ def poisoned(value: Any, rolls: Random) -> Any:
     """Return JSON in which some texts end in half a surrogate pair."""
     if isinstance(value, str):
         return value + rolls.choice(HALVES) if rolls.random() < 0.5 else value
-    if isinstance(value, dict):
-        kept = {
-            name: item for name, item in value.items() if name in ("type", "object", "role", "done")
-        }
-        return {
-            **{name: poisoned(item, rolls) for name, item in value.items() if name not in kept},
-            **kept,
-        }
-    return [poisoned(item, rolls) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [poisoned(item, rolls) for item in value]
+    if not isinstance(value, dict):
+        return value
+    spoiled = {}
+    for name, item in value.items():
+        is_spared = name in ("type", "object", "role", "done")
+        spoiled[name] = item if is_spared else poisoned(item, rolls)
+    return spoiled
 
 
 SCRIPTS = (
@@ -116,17 +115,14 @@ def check_usable(api: str, came: Reply | Failure) -> None:
     result = call.cancel()
     repr((came, result)).encode()
     if isinstance(came, Failure):
-        "".join(filter(None, (came.code, came.message, came.parameter, came.found))).encode(
-            "utf-8", "strict"
-        )
+        for text in (came.code, came.message, came.parameter, came.found):
+            (text or "").encode()
         return
     json.dumps(result.plain_message, ensure_ascii=False).encode()
-    "".join(
-        filter(None, (came.text, came.reasoning, came.stop_raw, came.model, came.refusal))
-    ).encode()
-    again = Request(
-        [Message.saying("user", "Where?"), result.message, Message.saying("user", "And?")]
-    )
+    for text in (came.text, came.reasoning, came.stop_raw, came.model, came.refusal):
+        (text or "").encode()
+    first = Message.saying("user", "Where?")
+    again = Request([first, result.message, Message.saying("user", "And?")])
     json.loads(protocols.encoded(asked, *again.messages).body)
 
 
@@ -138,16 +134,16 @@ def test_halves_in_a_reply_are_read_recorded_and_sent_back(api: str, seed: int) 
     script = rolls.choice(SCRIPTS)
     streams = rolls.random() < 0.7
     request = protocols.encoded(backend(api), {"role": "user", "content": "Where?"}, stream=streams)
-    body = render(
-        script, json.loads(request.body), path=request.url.removeprefix("http://localhost")
-    ).body
+    path = request.url.removeprefix("http://localhost")
+    body = render(script, json.loads(request.body), path=path).body
     if streams and script.status == 200:
-        values = [(name, poisoned(value, rolls)) for name, value in events_in(api, body)]
-        came = read(api, b"".join(event_of(api, value, name) for name, value in values))
+        spoiled = b""
+        for name, value in events_in(api, body):
+            spoiled += event_of(api, poisoned(value, rolls), name)
+        came = read(api, spoiled)
     else:
-        came = backend(api).decode(
-            script.status, {}, json.dumps(poisoned(json.loads(body), rolls)).encode()
-        )
+        spoiled = json.dumps(poisoned(json.loads(body), rolls)).encode()
+        came = backend(api).decode(script.status, {}, spoiled)
     check_usable(api, came)
 
 
@@ -168,13 +164,7 @@ MESSAGES = (
         "role": "assistant",
         "content": "I look.",
         "reasoning_content": "Hm.",
-        "tool_calls": [
-            {
-                "id": "c1",
-                "type": "function",
-                "function": {"name": "look", "arguments": '{"a": "b"}'},
-            }
-        ],
+        "tool_calls": [protocols.chat_call("c1", "look", '{"a": "b"}')],
     },
     {"role": "tool", "tool_call_id": "c1", "content": "In the reeds."},
     {"role": "user", "content": [{"text": "And when?"}]},
@@ -194,23 +184,19 @@ def test_halves_in_a_request_are_sent_whole_or_refused(api: str, seed: int) -> N
     asked = backend(api)
     half = rolls.choice(HALVES)
     messages = [poisoned(dict(each), rolls) for each in MESSAGES]
+    shown = (
+        TextPart(half),
+        MediaPart("image", data="aGk=", media_type=half),
+        MediaPart("file", url=half),
+    )
+    answer = (
+        ReasoningPart(half, half, asked.provider),
+        OpaquePart(asked.provider, {"x": half}),
+        ToolCall(half, half, "{}"),
+    )
     neutral = [
-        Message(
-            "user",
-            (
-                TextPart(half),
-                MediaPart("image", data="aGk=", media_type=half),
-                MediaPart("file", url=half),
-            ),
-        ),
-        Message(
-            "assistant",
-            (
-                ReasoningPart(half, half, asked.provider),
-                OpaquePart(asked.provider, {"x": half}),
-                ToolCall(half, half, "{}"),
-            ),
-        ),
+        Message("user", shown),
+        Message("assistant", answer),
         Message("tool", (ToolResult(half, half, half),)),
         Message.saying("user", half),
     ]
@@ -342,24 +328,11 @@ STREAMS: dict[str, tuple[str, ...]] = {
     "text": ("text",),
     "thoughts": ("thought",),
     "signatures": ("signature",),
-    "thoughts and signatures": (
-        "thought",
-        "signature",
-    ),
-    "text and thoughts in turn": (
-        "text",
-        "thought",
-    ),
-    "text, thoughts and signatures in turn": (
-        "text",
-        "thought",
-        "signature",
-    ),
+    "thoughts and signatures": ("thought", "signature"),
+    "text and thoughts in turn": ("text", "thought"),
+    "text, thoughts and signatures in turn": ("text", "thought", "signature"),
     "arguments": ("arguments",),
-    "text and arguments in turn": (
-        "text",
-        "arguments",
-    ),
+    "text and arguments in turn": ("text", "arguments"),
     "blocks": ("blocks",),
 }
 
@@ -389,5 +362,6 @@ def test_sixteen_times_the_pieces_take_no_fifty_times_as_long(api: str, kind: st
     """What is copied with each piece takes more than a hundred times as long; nothing but a clock
     sees copies.
     """
-    small, large = (seconds_for(api, STREAMS[kind], size) for size in (500, 8_000))
+    small = seconds_for(api, STREAMS[kind], 500)
+    large = seconds_for(api, STREAMS[kind], 8_000)
     assert large < 50 * small

@@ -25,11 +25,7 @@ def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:
 
 
 def call(number: int) -> dict[str, Any]:
-    return {
-        "id": f"call_{number}",
-        "type": "function",
-        "function": {"name": "look", "arguments": "{}"},
-    }
+    return protocols.chat_call(f"call_{number}", "look")
 
 
 def result(number: int) -> dict[str, Any]:
@@ -99,12 +95,11 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
 @pytest.mark.parametrize("kind", LONG)
 def test_the_work_is_linear(kind: str, api: str) -> None:
     """Sixteen times as much takes sixteen times as long, and not 256 times."""
-    little, much = ([QUESTION, *LONG[kind](n)] for n in (250, 4_000))
     for is_portable in (True, False):
-        sizes = [
-            partial(encode, api, messages, is_portable=is_portable) for messages in (little, much)
-        ]
-        assert grows_within(*sizes, times=100, floor=1.0)
+        written = partial(encode, api, is_portable=is_portable)
+        little = partial(written, [QUESTION, *LONG[kind](250)])
+        much = partial(written, [QUESTION, *LONG[kind](4_000)])
+        assert grows_within(little, much, times=100, floor=1.0)
 
 
 def test_what_a_provider_says_in_numbers_too_large_for_json_goes_back_all_the_same() -> None:

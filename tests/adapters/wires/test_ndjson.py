@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from rungwise import Ollama, Text
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
-from rungwise.core import Reply
 from support.work import grows_within
 
 pytestmark = pytest.mark.sampled(4)
@@ -33,12 +32,13 @@ def line(
         "done": False,
     }
     separators = (", ", ": ") if spaces else (",", ":")
-    return (
-        json.dumps(value, separators=separators, ensure_ascii=False).encode(
-            "utf-8", "surrogatepass"
-        )
-        + b"\n"
-    )
+    text = json.dumps(value, separators=separators, ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass") + b"\n"
+
+
+def words(count: int) -> list[bytes]:
+    """Return lines that differ in their text and their moment alone."""
+    return [line(f"w{k}", f"2026-08-21T18:48:22.{k}Z") for k in range(count)]
 
 
 def read(*pieces: bytes) -> tuple[Any, str]:
@@ -52,7 +52,8 @@ def read(*pieces: bytes) -> tuple[Any, str]:
 
 def text_of(*pieces: bytes) -> str:
     reply, said = read(*pieces)
-    assert (reply.text, reply.interrupted) == (said, False)
+    assert reply.text == said
+    assert reply.interrupted is False
     return said
 
 
@@ -60,10 +61,8 @@ TEXTS = st.text(max_size=8) | st.sampled_from(
     ["m", "~", '"', "\\", "\\u00e9", "a~", "content", '","message":{"', "🐦"]
 )
 MOMENTS = st.from_regex(r"2026-08-21T18:48:\d{2}\.\d{1,9}Z", fullmatch=True) | TEXTS
-LINES = st.lists(
-    st.tuples(TEXTS, MOMENTS, st.booleans(), st.sampled_from([b"\n", b"\r\n", b"\n\n", b" \n"])),
-    max_size=20,
-)
+ENDS = st.sampled_from([b"\n", b"\r\n", b"\n\n", b" \n"])
+LINES = st.lists(st.tuples(TEXTS, MOMENTS, st.booleans(), ENDS), max_size=20)
 
 
 @given(LINES, st.integers(1, 40))
@@ -78,14 +77,14 @@ LINES = st.lists(
 def test_lines_say_the_same_wherever_they_are_cut(
     lines: list[tuple[str, str, bool, bytes]], size: int
 ) -> None:
-    body = (
-        b"".join(
-            [line(text, moment, spaces=spaces)[:-1] + end for text, moment, spaces, end in lines]
-        )
-        + END
-    )
-    expected = "".join([text for text, *_ in lines])
-    assert text_of(*[body[start : start + size] for start in range(0, len(body), size)]) == expected
+    body = b""
+    expected = ""
+    for text, moment, spaces, end in lines:
+        body += line(text, moment, spaces=spaces).removesuffix(b"\n") + end
+        expected += text
+    body += END
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    assert text_of(*pieces) == expected
     assert text_of(body) == expected
 
 
@@ -100,12 +99,9 @@ def test_lines_that_differ_in_text_and_moment_alone_are_not_parsed_again(
         return piece_in(self, value)
 
     monkeypatch.setattr(OllamaDecoder, "piece_in", count)
-    lines = [line(f" word{number}", f"2026-08-21T18:48:22.{number}Z") for number in range(1_000)]
-    thoughts = [
-        line("", f"2026-08-21T18:49:22.{number}Z", thinking=f"hm{number}")
-        for number in range(1_000)
-    ]
-    assert text_of(*thoughts, *lines, END) == "".join([f" word{number}" for number in range(1_000)])
+    thoughts = [line("", f"2026-08-21T18:49:22.{k}Z", thinking=f"hm{k}") for k in range(1_000)]
+    expected = "".join([f"w{k}" for k in range(1_000)])
+    assert text_of(*thoughts, *words(1_000), END) == expected
     assert len(parsed) < 20
 
 
@@ -113,9 +109,8 @@ def test_what_surrounds_the_text_is_not_taken_for_it() -> None:
     # The model is called as its first word; a line that only looks like the learned one is read for
     # itself.
     whole = line("m") + line("m") + line("n") + line("o")
-    other = line("p").replace(
-        b'"done":false', b'"done":false,"logprobs":[{"token":"p","logprob":-1.5}]'
-    )
+    aside = b'"done":false,"logprobs":[{"token":"p","logprob":-1.5}]'
+    other = line("p").replace(b'"done":false', aside)
     assert text_of(whole, other, line("q"), END) == "mmnopq"
 
 
@@ -125,7 +120,9 @@ def test_a_last_line_needs_no_end() -> None:
 
 def test_a_cut_last_line_is_nothing() -> None:
     reply, said = read(line("In the"), line(" reeds.")[:-20])
-    assert (reply.text, said, reply.interrupted, reply.failure) == ("In the", "In the", True, None)
+    assert reply.text == said == "In the"
+    assert reply.interrupted is True
+    assert reply.failure is None
 
 
 @pytest.mark.parametrize("indent", [1, 4])
@@ -146,7 +143,8 @@ def test_an_object_in_many_lines_is_a_whole_reply(indent: int) -> None:
     ).encode()
     reply, _ = read(*[body[start : start + 9] for start in range(0, len(body), 9)])
     assert reply == OLLAMA.decode(200, {}, body)
-    assert (reply.text, [each.name for each in reply.tool_calls]) == ("In the reeds.", ["look"])
+    assert reply.text == "In the reeds."
+    assert [each.name for each in reply.tool_calls] == ["look"]
 
 
 @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n\n", b": waiting\n", b"\xef\xbb\xbf \r\n"])
@@ -164,20 +162,18 @@ def test_what_is_no_line_of_a_reply_says_nothing(stray: bytes) -> None:
 
 def test_a_hole_ends_a_stream() -> None:
     reply, said = read(line("In the"), line(" tall")[:-30] + b"\n", line(" reeds."), END)
-    assert (said, reply.interrupted) == ("In the", True)
+    assert said == "In the"
+    assert reply.interrupted is True
     assert reply.failure.reason == "malformed"
 
 
 def test_halves_of_characters_are_joined_across_lines() -> None:
-    halves = [
-        rb'{"model":"m","message":{"content":"%s"},"done":false}' % half + b"\n"
-        for half in (rb"\ud83d", rb"\udc26")
-    ]
-    assert text_of(line("a"), *halves, END) == "a🐦"
+    half = rb'{"model":"m","message":{"content":"%s"},"done":false}' + b"\n"
+    assert text_of(line("a"), half % rb"\ud83d", half % rb"\udc26", END) == "a🐦"
 
 
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
-    "lines alike": lambda n: [line(f"w{k}", f"2026-08-21T18:48:22.{k}Z") for k in range(n)],
+    "lines alike": words,
     "lines that differ": lambda n: [line(f"w{k}", **{f"x{k}": k}) for k in range(n)],
     "a line byte by byte": lambda n: [bytes([byte]) for byte in line("x" * n)],
     "blank lines": lambda n: [b"\n" * n, *[b"\n"] * n, b" \n" * n],
@@ -199,7 +195,8 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 @pytest.mark.parametrize("kind", GROWING)
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times."""
-    little, much = (GROWING[kind](n) for n in (500, 20_000))
+    little = GROWING[kind](500)
+    much = GROWING[kind](20_000)
     assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
@@ -219,8 +216,11 @@ def test_what_is_held_is_counted() -> None:
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_a_line_of_too_many_values_is_not_read(is_stream: bool) -> None:
     heavy = b'{"message": [' + b"{}," * 1_000_000 + b"1]}\n"
-    reply = read(line("In the"), heavy, END)[0] if is_stream else OLLAMA.decode(200, {}, heavy)
-    if isinstance(reply, Reply):
-        assert (reply.text, reply.interrupted) == ("In the", True)
-        reply = reply.failure  # type: ignore[assignment]
-    assert reply.reason == "malformed"
+    if is_stream:
+        reply, _ = read(line("In the"), heavy, END)
+        assert reply.text == "In the"
+        assert reply.interrupted is True
+        failure = reply.failure
+    else:
+        failure = OLLAMA.decode(200, {}, heavy)
+    assert failure.reason == "malformed"

@@ -112,12 +112,14 @@ VALUES = st.recursive(
 )
 BLOCKS = st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=4)
 PLACES = st.sampled_from(["content", "content", "parts", "tool_calls", "output"])
+OTHERS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2)
+ROLE = st.sampled_from([{"role": role} for role in ROLES] * 2 + [{}])
 MESSAGES = st.builds(
-    lambda role, more, place, blocks: {**more, place: blocks, **role},
-    st.sampled_from([{"role": role} for role in [*ROLES, *ROLES]] + [{}]),
-    st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2),
+    lambda others, place, blocks, role: {**others, place: blocks, **role},
+    OTHERS,
     PLACES,
     st.lists(BLOCKS, max_size=3) | VALUES,
+    ROLE,
 )
 TOOLS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)
 

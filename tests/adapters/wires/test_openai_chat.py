@@ -634,7 +634,9 @@ def test_contents(
     refusal: str | None,
 ) -> None:
     reply = reply_of(message)
-    assert (reply.text, reply.reasoning, reply.refusal) == (text, reasoning, refusal)
+    assert reply.text == text
+    assert reply.reasoning == reasoning
+    assert reply.refusal == refusal
 
 
 def test_tool_calls_in_every_shape() -> None:
@@ -656,7 +658,8 @@ def test_tool_calls_in_every_shape() -> None:
     old = {"name": "f", "arguments": "{}"}
     legacy = reply_of({"content": None, "function_call": old}, "function_call")
     [one] = legacy.tool_calls
-    assert (one.name, one.arguments) == ("f", "{}")
+    assert one.name == "f"
+    assert one.arguments == "{}"
     assert legacy.stop_reason == "tool_calls"
 
 
@@ -727,9 +730,13 @@ def test_usage_in_every_spelling(usage: Any, expected: Usage) -> None:
 @pytest.mark.parametrize("raw", [None, "", "null"])
 def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
     reply = reply_of({"content": "x"}, raw)
-    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == (None, None, True)
+    assert reply.stop_reason is None
+    assert reply.stop_raw is None
+    assert reply.interrupted is True
     known = backend(sends_finish_reason=False).decode(200, {}, completion({"content": "x"}, raw))
-    assert (known.text, known.stop_reason, known.interrupted) == ("x", None, False)
+    assert known.text == "x"
+    assert known.stop_reason is None
+    assert known.interrupted is False
     assert reply_of({"content": "x"}, 3).stop_raw == "3"
 
 
@@ -738,10 +745,13 @@ def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
 )
 def test_an_error_as_the_finish_reason(raw: str) -> None:
     failure = read(completion({"content": "", "reasoning": "r"}, raw))
-    assert (failure.reason, failure.code) == ("server_error", raw)
+    assert failure.reason == "server_error"
+    assert failure.code == raw
     reply = reply_of({"content": "so far"}, raw)
     assert reply.interrupted
-    assert (reply.text, reply.stop_reason, reply.failure) == ("so far", "error", failure)
+    assert reply.text == "so far"
+    assert reply.stop_reason == "error"
+    assert reply.failure == failure
 
 
 UPSTREAM = {"code": 502, "message": "upstream"}
@@ -771,7 +781,9 @@ def test_an_error_beside_text_is_an_interruption() -> None:
 
 def test_other_statuses_are_classified() -> None:
     failure = read('{"error": {"message": "x"}}', 429, **{"Retry-After": "7"})
-    assert (failure.reason, failure.status, failure.asked_wait) == ("rate_limit", 429, 7.0)
+    assert failure.reason == "rate_limit"
+    assert failure.status == 429
+    assert failure.asked_wait == 7.0
     assert isinstance(read(completion({"content": "x"}), 201), Reply)
 
 
@@ -862,7 +874,9 @@ def test_every_form_of_event_stream(end: bytes) -> None:
         + b"data: [DONE]"
     )
     reply = streamed(body.replace(b"\n", end))
-    assert (reply.text, reply.stop_reason, reply.interrupted) == ("abc", "stop", False)
+    assert reply.text == "abc"
+    assert reply.stop_reason == "stop"
+    assert reply.interrupted is False
 
 
 A_AND_B = [("a", "f", "{}"), ("b", "g", "{}")]
@@ -947,7 +961,8 @@ def test_calls_are_put_together_from_their_pieces(
 ) -> None:
     for written in (pieces, [without_nulls(piece) for piece in pieces]):
         reply = streamed(delta(content="on it"), *(tool(**piece) for piece in written), end)
-        assert (reply.text, reply.interrupted) == ("on it", not end)
+        assert reply.text == "on it"
+        assert reply.interrupted == (not end)
         assert [(one.name, one.arguments) for one in reply.tool_calls] == [
             each[1:] for each in calls
         ]
@@ -998,13 +1013,16 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again(
 ) -> None:
     end = message("stop", role="assistant", content=text, reasoning="r")
     outcome, deltas = run(DRAFT, end, DONE)
-    assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
+    assert outcome.text == text
+    assert outcome.reasoning == "r"
+    assert outcome.stop_reason == "stop"
     assert text_of(deltas) == shown
 
 
 def test_a_whole_message_says_no_call_again() -> None:
     reply = streamed(DRAFT, tool(index=0, **A_CALL), message("tool_calls", tool_calls=[A_CALL]))
-    assert (reply.text, reply.tool_calls) == ("first draft", (ToolCall("a", "f", "{}"),))
+    assert reply.text == "first draft"
+    assert reply.tool_calls == (ToolCall("a", "f", "{}"),)
 
 
 @pytest.mark.parametrize(
@@ -1016,7 +1034,8 @@ def test_a_message_without_text_leaves_the_text_as_it_is(nothing: dict[str, Any]
     deltas = delta(content="Let me ") + delta(content="look.")
     for start in (deltas, message(None, content="Let me look.")):
         reply = streamed(start, plain, DONE)
-        assert (reply.text.strip(), reply.stop_reason) == ("Let me look.", "stop")
+        assert reply.text.strip() == "Let me look."
+        assert reply.stop_reason == "stop"
         reply = streamed(start, calling, DONE)
         assert reply.text.strip() == "Let me look."
         assert reply.tool_calls == (ToolCall("a", "f", "{}"),)
@@ -1054,7 +1073,9 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
 )
 def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
     reply = streamed(*pieces, failure=Failure("connection"))
-    assert (reply.text, reply.interrupted, reply.failure) == ("x", False, None)
+    assert reply.text == "x"
+    assert reply.interrupted is False
+    assert reply.failure is None
 
 
 @pytest.mark.parametrize("end", [DONE, b"data: [DONE]"])
@@ -1064,7 +1085,9 @@ def test_done_completes_a_stream_only_where_the_server_sends_no_finish_reason(en
         decoder.feed(delta(content="x"))
         decoder.feed(end)
         reply = decoder.close(Failure("connection"))
-        assert (reply.text, reply.interrupted, reply.failure) == ("x", is_cut, None)
+        assert reply.text == "x"
+        assert reply.interrupted == is_cut
+        assert reply.failure is None
     decoder = backend(sends_finish_reason=False).decoder({})
     decoder.feed(delta(content="x"))
     reply = decoder.close()
@@ -1083,7 +1106,9 @@ def test_a_stream_with_neither_is_interrupted(failure: Failure | None) -> None:
     )
     for nothing in ((), (b"",), (b": ping\n\n",), (delta(role="assistant", content=""),)):
         reply = streamed(*nothing, failure=failure)
-        assert (reply.text, reply.interrupted, reply.failure) == ("", True, failure)
+        assert reply.text == ""
+        assert reply.interrupted is True
+        assert reply.failure == failure
 
 
 def test_usage_is_estimated_where_a_stream_brings_none() -> None:
@@ -1131,7 +1156,8 @@ def test_an_error_inside_a_stream(error: bytes) -> None:
         tool(index=0, id="a", function={"name": "f"}),
     ):
         reply, deltas = run(start, error, delta(content="never"), failure=Failure("connection"))
-        assert (reply.interrupted, reply.failure) == (True, failure)
+        assert reply.interrupted is True
+        assert reply.failure == failure
         assert "never" not in reply.text + text_of(deltas)
     if b"finish_reason" not in error:
         assert streamed(delta("stop", content="x"), error).interrupted is False
@@ -1146,13 +1172,15 @@ def test_an_error_without_json_is_an_error_still() -> None:
 def test_the_last_event_counts_where_only_its_end_is_missing(end: bytes) -> None:
     half_a_pair = b'data: {"choices": [{"delta": {"content": " to b\\ud83d"}}]}'
     reply = streamed(delta(content="Not"), half_a_pair + end, failure=Failure("connection"))
-    assert (reply.text, reply.interrupted) == ("Not to b\ufffd", True)
+    assert reply.text == "Not to b\ufffd"
+    assert reply.interrupted is True
 
 
 def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
     broken = b'data: {"choices": [{"delta": {"conte\n\n'
     reply = streamed(delta(content="a"), broken, delta("stop", content="b"), DONE)
-    assert (reply.text, reply.interrupted) == ("a", True)
+    assert reply.text == "a"
+    assert reply.interrupted is True
     assert reply.failure.reason == "malformed"
     failure, _ = run(broken, DONE)
     assert failure.reason == "malformed"
@@ -1160,9 +1188,11 @@ def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
 
 def test_an_error_as_the_finish_of_a_stream() -> None:
     failure, _ = run(delta("network_error"), DONE)
-    assert (failure.reason, failure.code) == ("server_error", "network_error")
+    assert failure.reason == "server_error"
+    assert failure.code == "network_error"
     reply = streamed(delta(content="x"), delta("network_error"), DONE)
-    assert (reply.interrupted, reply.failure) == (True, failure)
+    assert reply.interrupted is True
+    assert reply.failure == failure
 
 
 def test_a_body_that_is_no_stream() -> None:
@@ -1170,7 +1200,8 @@ def test_a_body_that_is_no_stream() -> None:
     assert run(body[:50], body[50:]) == (read(body), [])
     for other in (b"<html>\n<body>data</body></html>", body[:40], b"{}"):
         failure, deltas = run(other)
-        assert (failure.reason, deltas) == ("malformed", [])
+        assert failure.reason == "malformed"
+        assert deltas == []
     failure, _ = run(json.dumps(OVERLOADED).encode(), failure=Failure("connection"))
     assert failure.reason == "overloaded"
     assert streamed(body[:40], failure=Failure("connection")).failure == Failure("connection")
@@ -1226,20 +1257,28 @@ def text_and_thought(text: str) -> bytes:
 
 
 words = st.text(max_size=6)
-pieces_of_calls = st.builds(
-    lambda index, name, id, arguments: tool(**call(name, arguments, index=index, id=id)),
-    st.sampled_from([None, 0, 1]),
-    st.sampled_from(["", "f", "g"]),
-    st.sampled_from([None, "a", "b"]),
-    st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
+calls = st.fixed_dictionaries(
+    {
+        "index": st.sampled_from([None, 0, 1]),
+        "id": st.sampled_from([None, "a", "b"]),
+        "function": st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(["", "f", "g"]),
+                "arguments": st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
+            }
+        ),
+    }
 )
-deltas_of_all_kinds = st.one_of(
+texts_of_all_kinds = st.one_of(
     words.map(lambda text: delta(content=text)),
     words.map(lambda text: delta(reasoning_content=text, content=None)),
     words.map(text_and_thought),
     words.map(lambda text: delta(refusal=text)),
     words.map(lambda text: message(None, content=text)),
-    pieces_of_calls,
+)
+deltas_of_all_kinds = st.one_of(
+    texts_of_all_kinds,
+    calls.map(lambda each: tool(**each)),
     st.sampled_from(OTHER_LINES),
 )
 plain_bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join)

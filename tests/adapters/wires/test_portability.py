@@ -42,21 +42,24 @@ _CALLS = st.builds(
 _RESULTS = st.builds(
     ToolResult, _IDS, st.sampled_from(("", "look")), st.sampled_from(("Three.", "", "Four."))
 )
-_OWN: st.SearchStrategy[Part] = st.one_of(
-    st.builds(
-        ReasoningPart,
-        _TEXTS,
-        st.sampled_from((None, "sig")),
-        st.sampled_from(("", "here/m", "there/m")),
-    ),
-    st.builds(OpaquePart, st.sampled_from(("here/m", "there/m")), st.just({"type": "x"})),
-)
-_SHOWN = st.one_of(st.builds(TextPart, _TEXTS), st.just(MediaPart("image", "AAAA", "image/png")))
-MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Message, st.just("system"), st.lists(st.builds(TextPart, _TEXTS), max_size=2)),
-    st.builds(Message, st.just("user"), st.lists(_SHOWN, max_size=3)),
-    st.builds(Message, st.just("assistant"), st.lists(st.one_of(_SHOWN, _CALLS, _OWN), max_size=4)),
-    st.builds(Message, st.just("tool"), st.lists(_RESULTS, max_size=3)),
+_PLACES = st.sampled_from(("here/m", "there/m"))
+_SIGNATURES = st.sampled_from((None, "sig"))
+_THOUGHTS = st.builds(ReasoningPart, _TEXTS, _SIGNATURES, st.just("") | _PLACES)
+_OPAQUE = st.builds(OpaquePart, _PLACES, st.just({"type": "x"}))
+_SAID = st.builds(TextPart, _TEXTS)
+_SHOWN = st.one_of(_SAID, st.just(MediaPart("image", "AAAA", "image/png")))
+_ANSWERED: st.SearchStrategy[Part] = st.one_of(_SHOWN, _CALLS, _THOUGHTS, _OPAQUE)
+
+
+def _messages(role: str, parts: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Message]:
+    return st.builds(Message, st.just(role), st.lists(parts, max_size=most))
+
+
+MESSAGES = st.one_of(
+    _messages("system", _SAID, 2),
+    _messages("user", _SHOWN, 3),
+    _messages("assistant", _ANSWERED, 4),
+    _messages("tool", _RESULTS, 3),
 )
 ANYTHING = st.lists(MESSAGES, max_size=9)
 
@@ -65,6 +68,16 @@ def texts(messages: Sequence[Message]) -> list[str]:
     """Return what is to be read in a conversation, blank texts and what was put into gaps apart."""
     shown = [part.text for each in messages for part in each.parts if isinstance(part, TextPart)]
     return [text for text in shown if not is_blank(text) and text not in (BEGINNING, NO_TEXT)]
+
+
+def calls(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    found = [call for each in messages for call in each.tool_calls]
+    return [(call.name, call.arguments) for call in found]
+
+
+def pictures(messages: Sequence[Message]) -> list[Part]:
+    parts = [part for each in messages for part in each.parts]
+    return [part for part in parts if isinstance(part, MediaPart)]
 
 
 def results(messages: Sequence[Message]) -> list[ToolResult]:
@@ -105,10 +118,7 @@ def test_any_conversation_becomes_a_valid_one_and_loses_nothing(
     check_valid(made, rules)
 
     assert [each for each in texts(made) if not each.startswith("The tool")] == texts(messages)
-    calls = [(call.name, call.arguments) for message in made for call in message.tool_calls]
-    assert calls == [
-        (call.name, call.arguments) for message in messages for call in message.tool_calls
-    ]
+    assert calls(made) == calls(messages)
     told = Counter(result.text for result in results(made) if result.text != NO_RESULT)
     told += Counter(
         text.partition(": ")[2].replace(NO_TEXT, "")
@@ -116,12 +126,7 @@ def test_any_conversation_becomes_a_valid_one_and_loses_nothing(
         if text.startswith("The tool")
     )
     assert told == Counter(result.text for result in results(messages))
-    pictures = [
-        part for message in messages for part in message.parts if isinstance(part, MediaPart)
-    ]
-    assert [
-        part for message in made for part in message.parts if isinstance(part, MediaPart)
-    ] == pictures
+    assert pictures(made) == pictures(messages)
 
 
 @RULES
@@ -151,29 +156,26 @@ def test_what_any_provider_takes_is_hardly_touched(rules: Rules, messages: Any) 
 
 
 def test_results_go_to_the_call_that_was_meant() -> None:
-    def call(id: str, name: str) -> ToolCall:
-        return ToolCall(id, name, "{}")
+    def result(id: str, name: str, text: str) -> Message:
+        return Message("tool", (ToolResult(id, name, text),))
 
-    made = portable(
-        [
-            Message("assistant", (call("0", "look"), call("1", "note"))),
-            Message("tool", (ToolResult("1", "", "noted"),)),
-            Message.saying("user", "And?"),
-            Message("tool", (ToolResult("0", "", "seen"),)),
-            Message("assistant", (call("0", "look"),)),  # a server that counts in each reply
-            Message("tool", (ToolResult("", "look", "seen again"),)),  # one without ids
-            Message("tool", (ToolResult("9", "", "lost"),)),
-            Message("assistant", (call("0", "look"),)),
-        ],
-        LOOSE,
-        "here/m",
-    )
-    told = [
-        [(each.name, each.text) for each in message.tool_results]
-        for message in made
-        if message.role == "tool"
+    look = ToolCall("0", "look", "{}")
+    note = ToolCall("1", "note", "{}")
+    both = [
+        Message("assistant", (look, note)),
+        result("1", "", "noted"),
+        Message.saying("user", "And?"),
+        result("0", "", "seen"),
     ]
-    assert told == [
+    again = [
+        Message("assistant", (look,)),  # a server that counts in each reply
+        result("", "look", "seen again"),  # one without ids
+        result("9", "", "lost"),
+        Message("assistant", (look,)),
+    ]
+    made = portable([*both, *again], LOOSE, "here/m")
+    turns = [message.tool_results for message in made if message.role == "tool"]
+    assert [[(each.name, each.text) for each in turn] for turn in turns] == [
         [("look", "seen"), ("note", "noted")],
         [("look", "seen again")],
         [("look", NO_RESULT)],

@@ -98,31 +98,25 @@ def test_a_control_character_that_a_server_does_not_escape_costs_no_text(name: s
 @pytest.mark.parametrize("name", PROTOCOLS)
 @settings(max_examples=25)
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 900))
-def test_tool_calls_say_the_same(
-    name: str,
-    values: list[str],
-    chunk: int,
-    size: int,
-) -> None:
-    calls = [
-        {
-            "id": f"c{number}",
-            "name": "look_up",
-            "arguments": json.dumps({"q": value}, ensure_ascii=bool(number % 2)),
-        }
-        for number, value in enumerate(values)
-    ]
+def test_tool_calls_say_the_same(name: str, values: list[str], chunk: int, size: int) -> None:
+    calls = []
+    for number, value in enumerate(values):
+        arguments = json.dumps({"q": value}, ensure_ascii=bool(number % 2))
+        calls.append({"id": f"c{number}", "name": "look_up", "arguments": arguments})
     data = body(name, text="So", tool_calls=calls, chunk_size=chunk)
     assert read(name, data, size) == parsed(name, data, size)
 
 
 INDICES = st.sampled_from([0, 1, "0", None, True])
-CALL = st.fixed_dictionaries(
-    {
-        "function": st.fixed_dictionaries(
-            {}, optional={"name": st.sampled_from(["", "f", "g"]), "arguments": TEXTS}
-        )
+FUNCTION = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["", "f", "g"]),
+        "arguments": TEXTS,
     },
+)
+CALL = st.fixed_dictionaries(
+    {"function": FUNCTION},
     optional={
         "index": INDICES,
         "id": st.sampled_from(["", "a", "b"]),
@@ -150,11 +144,10 @@ CHUNK = st.fixed_dictionaries(
         "usage": st.sampled_from([None, {"completion_tokens": 3}]),
     },
 )
-WHOLE = {
-    "choices": [
-        {"message": {"content": "all", "tool_calls": [{"id": "w", "function": {"name": "f"}}]}}
-    ]
-}
+WHOLE_CALL = {"id": "w", "function": {"name": "f"}}
+WHOLE = {"choices": [{"message": {"content": "all", "tool_calls": [WHOLE_CALL]}}]}
+FIRST_CALL = {"index": 0, "id": "a", "function": {"name": "f"}}
+FIRST = {"choices": [{"delta": {"tool_calls": [FIRST_CALL]}}]}
 
 
 def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
@@ -164,35 +157,14 @@ def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
 
 @settings(max_examples=100)
 @given(st.lists(CHUNK | st.just(WHOLE) | TEXTS.map(goes_on), max_size=24), st.integers(1, 2_000))
-@example(
-    [
-        {
-            "choices": [
-                {
-                    "delta": {
-                        "tool_calls": [
-                            {
-                                "index": 0,
-                                "id": "a",
-                                "function": {"name": "f"},
-                            }
-                        ]
-                    }
-                }
-            ]
-        }
-    ]
-    * 2,
-    99,
-)
+@example([FIRST, FIRST], 99)
 @example([goes_on("{"), goes_on("}"), goes_on("{}"), WHOLE, goes_on("{}")], 2_000)
 def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) -> None:
-    data = b"".join(
-        b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=False).encode() for chunk in chunks
-    )
-    with patch.object(
-        type(backend("OpenAIChat").decoder({})), "piece_in", lambda self, value: None
-    ):
+    data = b""
+    for chunk in chunks:
+        data += b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=False).encode()
+    decoder = type(backend("OpenAIChat").decoder({}))
+    with patch.object(decoder, "piece_in", lambda self, value: None):
         expected = read("OpenAIChat", data, size)
     assert read("OpenAIChat", data, size) == expected
 
@@ -201,14 +173,14 @@ def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) ->
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_an_event_asks_little_of_each_layer(name: str, is_call: bool) -> None:
     def count(number: int) -> int:
-        said = json.dumps({"rows": ["word"] * number})
-        given = (
-            {"tool_calls": [{"id": "c", "name": "f", "arguments": said}]}
-            if is_call
-            else {"text": said}
-        )
-        data = body(name, chunk_size=8, **given)
+        rows = json.dumps({"rows": ["word"] * number})
+        if is_call:
+            call = {"id": "c", "name": "f", "arguments": rows}
+            data = body(name, chunk_size=8, tool_calls=[call])
+        else:
+            data = body(name, chunk_size=8, text=rows)
         return calls_made(lambda: read(name, data, 400))
 
+    calls_an_event = 70 if is_call else 30
     count(10)
-    assert count(400) - count(200) < 200 * (70 if is_call else 30)
+    assert count(400) - count(200) < 200 * calls_an_event

@@ -6,7 +6,6 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from hashlib import sha256
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from rungwise.core import Failure, Reply
 from support import protocols
 from support.error_bodies import minimax
 from support.sampling import sampled
+from support.texts import cut
 from support.work import grows_within, seconds
 
 MEGABYTE = 2**20
@@ -32,6 +32,10 @@ def chunk(**delta: Any) -> bytes:
 
 def tools(*calls: dict[str, Any]) -> bytes:
     return chunk(tool_calls=list(calls))
+
+
+def call(arguments: str, **fields: Any) -> dict[str, Any]:
+    return {**fields, "function": {"name": "f", "arguments": arguments}}
 
 
 def read(*pieces: bytes) -> tuple[Any, str]:
@@ -69,19 +73,15 @@ def whole(message: dict[str, Any], **fields: Any) -> Reply:
 
 
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
-    "calls without an index": lambda n: [
-        tools({"id": f"c{k}", "function": {"name": "f", "arguments": "{}"}}) for k in range(n)
-    ],
+    "calls without an index": lambda n: [tools(call("{}", id=f"c{k}")) for k in range(n)],
     "calls without an index in one delta": lambda n: [
-        tools(*({"id": f"c{k}", "function": {"name": "f", "arguments": "{}"}} for k in range(n)))
+        tools(*[call("{}", id=f"c{k}") for k in range(n)])
     ],
     "pieces of arguments that name their call": lambda n: [
-        tools({"index": 0, "function": {"name": "f", "arguments": piece}})
-        for piece in ('{"x": "', *['{"a": "b"}' * 10] * n, '"}')
+        tools(call(piece, index=0)) for piece in ('{"x": "', *['{"a": "b"}' * 10] * n, '"}')
     ],
     "pieces that end as objects do": lambda n: [
-        tools({"function": {"name": "f", "arguments": piece}})
-        for piece in ('{"x": {', *['"k": {}, '] * n, '"z": 1}}')
+        tools(call(piece)) for piece in ('{"x": {', *['"k": {}, '] * n, '"z": 1}}')
     ],
     "a line byte by byte": lambda n: [bytes([byte]) for byte in chunk(content="x" * n)],
     "an event of many lines": lambda n: [
@@ -94,10 +94,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
     ],
     "messages after deltas": lambda n: [
         chunk(content="x" * 100 * n),
-        *(
-            json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}])
-            for _ in range(n)
-        ),
+        *[json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}])] * n,
     ],
     "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
     "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
@@ -110,7 +107,8 @@ def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C
     code looks at too.
     """
-    little, much = (GROWING[kind](n) for n in (500, 20_000))
+    little = GROWING[kind](500)
+    much = GROWING[kind](20_000)
     assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
@@ -119,11 +117,14 @@ def test_deep_nesting_and_endless_integers_are_read() -> None:
         b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, '
         b'"finish_reason": "stop"}]}'
     )
-    for digits, depth in ((b"1" * 5_000, 0), (b"-" + b"9" * 500_000, 10), (b"1", 500)):
-        reply = CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
-        assert reply.text == "a"
-    deep = CHAT.decode(200, {}, body % (b"1", b"[" * 100_000, b"]" * 100_000))
-    assert deep.reason == "malformed"
+
+    def decoded(digits: bytes, depth: int) -> Any:
+        return CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
+
+    assert decoded(b"1" * 5_000, 0).text == "a"
+    assert decoded(b"-" + b"9" * 500_000, 10).text == "a"
+    assert decoded(b"1", 500).text == "a"
+    assert decoded(b"1", 100_000).reason == "malformed"
 
 
 PIECES = st.lists(
@@ -171,11 +172,8 @@ def test_a_long_object_is_known_as_a_short_one_is_and_soon(kind: str) -> None:
     assert seconds(lambda: at_once.feed(text)) < 0.5
     for letter in text:
         by_letters.feed(letter)
-    assert (
-        at_once.is_whole
-        is by_letters.is_whole
-        is (kind not in ("begun", "ended too soon", "more behind it"))
-    )
+    is_whole = kind not in ("begun", "ended too soon", "more behind it")
+    assert at_once.is_whole is by_letters.is_whole is is_whole
 
 
 OBJECTS = st.dictionaries(
@@ -234,9 +232,8 @@ def test_no_body_takes_more_than_32_times_the_largest_reply(
             outcome = CHAT.decode(status, {}, body)
         else:
             start = b"data: " if status == "event" else b""
-            outcome, _ = read(
-                start, *(body[n : n + 65536] for n in range(0, len(body), 65536)), b"\n\n"
-            )
+            pieces = [body[n : n + 65536] for n in range(0, len(body), 65536)]
+            outcome, _ = read(start, *pieces, b"\n\n")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -267,18 +264,14 @@ def test_a_large_body_is_not_kept_as_objects() -> None:
 
 
 def test_what_goes_into_a_journal_is_short() -> None:
-    body = {
-        "model": "m" * 5_000,
-        "choices": [{"message": {"content": "x"}, "finish_reason": "f" * 5_000}],
-    }
-    read_whole = CHAT.decode(200, {}, json.dumps(body).encode())
-    assert isinstance(read_whole, Reply)
-    in_pieces, _ = read(
-        chunk(content="x"), json_event(model="m" * 5_000, choices=[{"finish_reason": "f" * 5_000}])
-    )
-    assert isinstance(in_pieces, Reply)
-    for reply in (read_whole, in_pieces):
-        assert (len(reply.model or ""), len(reply.stop_raw or "")) == (80, 80)
+    model = "m" * 5_000
+    end = {"finish_reason": "f" * 5_000}
+    body = {"model": model, "choices": [{"message": {"content": "x"}, **end}]}
+    at_once = CHAT.decode(200, {}, json.dumps(body).encode())
+    in_pieces, _ = read(chunk(content="x"), json_event(model=model, choices=[end]))
+    for reply in (at_once, in_pieces):
+        assert isinstance(reply, Reply)
+        assert len(reply.model or "") == len(reply.stop_raw or "") == 80
 
 
 def json_event(**fields: Any) -> bytes:
@@ -307,26 +300,20 @@ def test_held_halves_change_nothing_but_the_time(pieces: list[str]) -> None:
 def test_halves_that_come_apart_are_joined_everywhere(
     pieces: list[tuple[str, str]], at_once: bool
 ) -> None:
-    events = [
-        tools(
-            {
-                "index": 0,
-                "id": "a",
-                "function": {"name": "f", "arguments": text},
-            }
-        )
-        if name == "arguments"
-        else chunk(**{name: text})
-        for name, text in pieces
-    ]
+    events = []
+    texts = {"content": "", "reasoning": "", "arguments": ""}
+    for name, text in pieces:
+        texts[name] += text
+        if name == "arguments":
+            events.append(tools(call(text, index=0, id="a")))
+        else:
+            events.append(chunk(**{name: text}))
     body = [b"".join(events)] if at_once else events
     outcome, said = read(*body, END)
-    expected = {
-        kind: mended("".join(text for name, text in pieces if name == kind))
-        for kind in ("content", "reasoning", "arguments")
-    }
-    assert (outcome.text, outcome.reasoning) == (expected["content"], expected["reasoning"])
-    assert "".join(call.arguments for call in outcome.tool_calls) == expected["arguments"]
+    assert outcome.text == mended(texts["content"])
+    assert outcome.reasoning == mended(texts["reasoning"])
+    arguments = "".join(each.arguments for each in outcome.tool_calls)
+    assert arguments == mended(texts["arguments"])
     assert outcome.text in (said, said + "\N{REPLACEMENT CHARACTER}")
 
 
@@ -369,21 +356,20 @@ def test_an_empty_kind_of_call_beside_a_real_one_counts_for_nothing(
 
 @pytest.mark.parametrize("ids", [["", ""], [None, None], [" ", "a"], ["a", "a"], ["a", ""]])
 def test_every_call_has_an_id_of_its_own(ids: list[Any]) -> None:
-    calls = [
-        {"index": n, "id": one, "function": {"name": "f", "arguments": "{}"}}
-        for n, one in enumerate(ids)
+    calls = [call("{}", index=n, id=one) for n, one in enumerate(ids)]
+    replies = [
+        whole({"tool_calls": calls}, id="r1"),
+        whole({"tool_calls": calls}, id="r2"),
+        streamed(*map(tools, calls)),
+        streamed(tools(*calls)),
     ]
-    replies = [whole({"tool_calls": calls}, id=name) for name in ("r1", "r2")]
-    replies += [streamed(*map(tools, calls)), streamed(tools(*calls))]
-    for reply in replies:
-        found = [call.id for call in reply.tool_calls]
-        assert len(set(found)) == 2
+    ids_of_replies = [{each.id for each in reply.tool_calls} for reply in replies]
+    for found in ids_of_replies:
+        assert len(found) == 2
         assert all(found)
         assert ("a" in found) is ("a" in ids)
     if "a" not in ids:
-        assert {call.id for call in replies[0].tool_calls}.isdisjoint(
-            call.id for call in replies[1].tool_calls
-        )
+        assert ids_of_replies[0].isdisjoint(ids_of_replies[1])
 
 
 def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(
@@ -396,10 +382,12 @@ def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(
         return sha256(data)
 
     monkeypatch.setattr("rungwise.adapters.wires.json_text.sha256", counting)
-    calls = [{"function": {"name": "f", "arguments": "{}"}}] * 500
-    events = [json_event(id="x" * 100_000, choices=[{"delta": {}}]), tools(*calls)]
-    for reply in (whole({"tool_calls": calls}, id="x" * 100_000), streamed(*events)):
-        assert len({call.id for call in reply.tool_calls}) in (1, 500)
+    calls = [call("{}")] * 500
+    long_id = "x" * 100_000
+    at_once = whole({"tool_calls": calls}, id=long_id)
+    in_pieces = streamed(json_event(id=long_id, choices=[{"delta": {}}]), tools(*calls))
+    for reply in (at_once, in_pieces):
+        assert len({each.id for each in reply.tool_calls}) in (1, 500)
     assert 200_000 < sum(hashed) < 400_000
 
 
@@ -407,17 +395,16 @@ def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(
     "other", [{"created": 2}, {"usage": {"prompt_tokens": 7}}, {"model": "n"}, {"content": "b"}]
 )
 def test_the_same_call_of_two_replies_without_ids_has_two_ids(other: dict[str, Any]) -> None:
-    call = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
-    found = []
-    for said in ({}, other):
-        fields = {"created": 1, "model": "m", **said}
-        content = fields.pop("content", "a")
-        body = {"choices": [{"delta": {"content": content, "tool_calls": [call]}}], **fields}
-        replies = [whole({"content": content, "tool_calls": [call]}, **fields) for _ in range(2)]
-        replies += [streamed(json_event(**body)) for _ in range(2)]
-        found.append([reply.tool_calls[0].id for reply in replies])
-        assert found[-1][::2] == found[-1][1::2] or len(set(found[-1])) == 2
-    assert set(found[0]).isdisjoint(found[1])
+    found: list[set[str]] = []
+    for members in ({}, other):
+        fields = {"created": 1, "model": "m", **members}
+        message = {"content": fields.pop("content", "a"), "tool_calls": [call("{}", index=0)]}
+        event = json_event(choices=[{"delta": message}], **fields)
+        at_once = {whole(message, **fields).tool_calls[0].id for _ in range(2)}
+        in_pieces = {streamed(event).tool_calls[0].id for _ in range(2)}
+        assert len(at_once) == len(in_pieces) == 1
+        found.append(at_once | in_pieces)
+    assert found[0].isdisjoint(found[1])
 
 
 @pytest.mark.parametrize("first", [0, "0", 0.0, None])
@@ -433,20 +420,13 @@ def test_the_first_choice_may_be_told_by_an_index_of_any_kind(first: Any) -> Non
 @pytest.mark.parametrize("where", ["message", "choice"])
 def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
     aside = {"provider_specific_fields": {"refusal": "no"}}
-    message, choice = ({**aside}, {}) if where == "message" else ({}, aside)
-    body = {
-        "choices": [
-            {
-                "message": {"content": "", **message},
-                "finish_reason": "stop",
-                **choice,
-            }
-        ]
-    }
-    reply = CHAT.decode(200, {}, json.dumps(body).encode())
+    message = aside if where == "message" else {}
+    choice = aside if where == "choice" else {}
+    end = {"message": {"content": "", **message}, "finish_reason": "stop", **choice}
+    reply = CHAT.decode(200, {}, json.dumps({"choices": [end]}).encode())
     assert reply.refusal == "no"
-    streams = json_event(choices=[{"delta": {"content": "a", **message}, **choice}])
-    assert streamed(chunk(content="b"), streams).refusal == "no"
+    piece = {"delta": {"content": "a", **message}, **choice}
+    assert streamed(chunk(content="b"), json_event(choices=[piece])).refusal == "no"
 
 
 # what stands beside a choice
@@ -457,12 +437,11 @@ def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
     [minimax(0, ""), {"x_groq": {"id": "r"}}, {"x_groq": {"error": None}}, {"base_resp": 5}],
 )
 def test_an_envelope_without_an_error_is_none(aside: dict[str, Any]) -> None:
-    choices = (
-        [{"index": 0, "delta": {"content": "In the reeds."}}],
-        [{"index": 0, "delta": {}, "finish_reason": "stop"}],
-    )
-    reply, _ = read(*(json_event(choices=each, **aside) for each in choices))
-    assert (reply.text, reply.failure) == ("In the reeds.", None)
+    text = {"index": 0, "delta": {"content": "In the reeds."}}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    reply, _ = read(json_event(choices=[text], **aside), json_event(choices=[end], **aside))
+    assert reply.text == "In the reeds."
+    assert reply.failure is None
 
 
 def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
@@ -470,22 +449,15 @@ def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
         "hate": {"filtered": False, "severity": "safe"},
         "error": {"code": "content_filter_error", "message": "x"},
     }
-    said = {
-        "index": 0,
-        "delta": {"content": "In the reeds."},
-        "content_filter_results": found,
-    }
-    end = {
-        "index": 0,
-        "delta": {},
-        "finish_reason": "stop",
-        "content_filter_results": found,
-    }
-    first = json_event(
-        choices=[], prompt_filter_results=[{"prompt_index": 0, "content_filter_results": found}]
-    )
-    reply, _ = read(first, json_event(choices=[said]), json_event(choices=[end]))
-    assert (reply.text, reply.stop_reason, reply.failure) == ("In the reeds.", "stop", None)
+    filtered = {"content_filter_results": found}
+    prompt = {"prompt_index": 0, **filtered}
+    text = {"index": 0, "delta": {"content": "In the reeds."}, **filtered}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop", **filtered}
+    first = json_event(choices=[], prompt_filter_results=[prompt])
+    reply, _ = read(first, json_event(choices=[text]), json_event(choices=[end]))
+    assert reply.text == "In the reeds."
+    assert reply.stop_reason == "stop"
+    assert reply.failure is None
 
 
 # lines
@@ -500,19 +472,23 @@ PARTS = [
 ]
 
 
+TEXTS = {chunk(content="a"): "a", chunk(content="b"): "b"}
+ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
+
+
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(PARTS), st.sampled_from([b"\n", b"\r", b"\r\n"])), max_size=8
-    ),
+    st.lists(st.tuples(st.sampled_from(PARTS), ENDS), max_size=8),
     st.lists(st.integers(0, 600), max_size=6),
 )
 def test_lines_may_end_in_any_way_and_be_cut_anywhere(
     parts: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
-    body = b"".join(part.replace(b"\n", end) for part, end in parts) + END
-    bounds = [0, *sorted({place % (len(body) + 1) for place in places}), len(body)]
-    reply, said = read(*(body[start:end] for start, end in pairwise(bounds)))
-    expected = "".join({PARTS[3]: "a", PARTS[4]: "b"}.get(part, "") for part, _ in parts)
+    body = b""
+    expected = ""
+    for part, end in parts:
+        body += part.replace(b"\n", end)
+        expected += TEXTS.get(part, "")
+    reply, said = read(*cut(body + END, places))
     assert reply.text == said == expected
 
 
@@ -521,10 +497,13 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(
     [b": keepalive\n\n", b"\n\n", b"\xef\xbb\xbf: x\n", b"event: y\n", b"id: 1\n", b"retry: 1\n"],
 )
 def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> None:
-    reply = CHAT.decode(200, {}, start + chunk(content="a") + END)
-    assert (reply.text, reply.interrupted) == ("a", False)
-    cut = CHAT.decode(200, {}, start + chunk(content="a"))
-    assert (cut.text, cut.interrupted) == ("a", True)
+    begun = start + chunk(content="a")
+    reply = CHAT.decode(200, {}, begun + END)
+    assert reply.text == "a"
+    assert reply.interrupted is False
+    reply = CHAT.decode(200, {}, begun)
+    assert reply.text == "a"
+    assert reply.interrupted is True
     nothing = CHAT.decode(200, {}, start)
     assert nothing.reason == "malformed"
 
@@ -564,10 +543,16 @@ NOTHINGS = [
 @pytest.mark.parametrize("api", protocols.PROTOCOLS)
 @pytest.mark.parametrize("body", NOTHINGS, ids=lambda body: repr(body[:20]))
 def test_a_200_without_a_usable_shape_is_malformed(api: str, body: bytes) -> None:
-    came = protocols.backend(api, "http://localhost/v1").decode(200, {}, body)
-    assert (came.reason, came.status) == ("malformed", 200)
-    decoder = protocols.backend(api, "http://localhost/v1").decoder({})
+    backend = protocols.backend(api, "http://localhost/v1")
+    failure = backend.decode(200, {}, body)
+    assert failure.reason == "malformed"
+    assert failure.status == 200
+    decoder = backend.decoder({})
     assert decoder.feed(body) == []
-    came = decoder.close()
-    assert came.interrupted if isinstance(came, Reply) else came.reason == "malformed"
-    assert not isinstance(came, Reply) or came.failure is None or came.failure.reason == "malformed"
+    outcome = decoder.close()
+    if isinstance(outcome, Reply):
+        assert outcome.interrupted
+        failure = outcome.failure
+        assert failure is None or failure.reason == "malformed"
+    else:
+        assert outcome.reason == "malformed"

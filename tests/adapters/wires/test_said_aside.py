@@ -44,19 +44,16 @@ def test_chat_completions() -> None:
         }
         return event({"id": "c", "model": "m", "choices": [choice]})
 
-    reply = read(
-        "openai",
-        [
-            chunk({"role": "assistant", "content": ""}, None),
-            chunk({"content": "In", "annotations": CITED[:1]}, LOGS[:1]),
-            chunk({"content": " it"}, LOGS[1:]),
-            chunk({"annotations": CITED[1:]}, None, "stop"),
-            b"data: [DONE]\n\n",
-        ],
-    )
-    assert reply.raw == {
-        "choices": [{"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}]
-    }
+    first, second = CITED
+    events = [
+        chunk({"role": "assistant", "content": ""}, None),
+        chunk({"content": "In", "annotations": [first]}, LOGS[:1]),
+        chunk({"content": " it"}, LOGS[1:]),
+        chunk({"annotations": [second]}, None, "stop"),
+        b"data: [DONE]\n\n",
+    ]
+    choice = {"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}
+    assert read("openai", events).raw == {"choices": [choice]}
 
 
 def test_nothing_aside_is_nothing_raw() -> None:
@@ -75,28 +72,16 @@ def test_nothing_aside_is_nothing_raw() -> None:
 
 
 def test_ollama() -> None:
+    def line(text: str, **fields: Any) -> bytes:
+        message = {"role": "assistant", "content": text}
+        return json.dumps({"model": "m", "message": message, **fields}).encode() + b"\n"
+
     lines = [
-        {
-            "model": "m",
-            "message": {"role": "assistant", "content": "In"},
-            "logprobs": LOGS[:1],
-            "done": False,
-        },
-        {
-            "model": "m",
-            "message": {"role": "assistant", "content": " it"},
-            "logprobs": LOGS[1:],
-            "done": False,
-        },
-        {
-            "model": "m",
-            "message": {"role": "assistant", "content": ""},
-            "done": True,
-            "done_reason": "stop",
-        },
+        line("In", logprobs=LOGS[:1], done=False),
+        line(" it", logprobs=LOGS[1:], done=False),
+        line("", done=True, done_reason="stop"),
     ]
-    reply = read("ollama", [json.dumps(line).encode() + b"\n" for line in lines])
-    assert reply.raw == {"logprobs": LOGS}
+    assert read("ollama", lines).raw == {"logprobs": LOGS}
 
 
 def test_responses() -> None:
@@ -139,15 +124,6 @@ def test_what_stands_aside_is_bounded() -> None:
 
 @pytest.mark.parametrize("odd", [1, "x", [1], {"content": 1}, {"content": None, "refusal": []}, {}])
 def test_odd_log_probabilities_do_no_harm(odd: Any) -> None:
-    first, last = (
-        {
-            "index": 0,
-            "delta": {"content": each},
-            "logprobs": odd,
-        }
-        for each in ("In", " it")
-    )
-    read(
-        "openai",
-        [event({"choices": [first]}), event({"choices": [{**last, "finish_reason": "stop"}]})],
-    )
+    first = {"index": 0, "delta": {"content": "In"}, "logprobs": odd}
+    last = {**first, "delta": {"content": " it"}, "finish_reason": "stop"}
+    read("openai", [event({"choices": [first]}), event({"choices": [last]})])

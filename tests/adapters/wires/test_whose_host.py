@@ -108,36 +108,29 @@ def look_alikes(draw: st.DrawFn) -> str:
     at = draw(st.integers(0, host.count(".")))
     cut = draw(st.integers(0, len(host) - 1))
     cloud = draw(CLOUDS)
-    return draw(
-        st.sampled_from(
-            [
-                f"{host}.{one}",
-                f"{host}.{one}.{two}",
-                f"{host}-{one}.{two}",
-                f"{one}.{host}",
-                f"{one}.{two}.{host}",
-                f"{one}-{host}",
-                f"{one}{host}",
-                f"{host}.",
-                f".{host}",
-                f"{one}@{host}",
-                f"{host}@{one}.{two}",
-                f"{one}.{two}\\.{host}",
-                f"{host}:8443",
-                f"{host}\n",
-                f"{labels[0]}.{cloud}",
-                f"{host}.{cloud}",
-                *(".".join([*labels[:at], *new, *labels[at:]]) for new in ([one], [one, two])),
-                *(
-                    ".".join([*labels[:at], *new, *labels[at + 1 :]])
-                    for new in ([], [f"{labels[at]}-{one}"], [one])
-                ),
-                host[:cut] + sign + host[cut + 1 :],
-                host[:cut] + host[cut + 1 :],
-                host.replace(".", "-", 1),
-            ]
-        )
-    )
+    ends = ["", one, f"{one}.{two}", f"{one}.{two}\\"]
+    before_it = [f"{one}-{host}", f"{one}{host}", f"{one}@{host}"]
+    before_it += [f"{end}.{host}" for end in ends]
+    behind_it = [f"{host}.{one}", f"{host}.{one}.{two}", f"{host}-{one}.{two}"]
+    marked = [f"{host}.", f"{host}@{one}.{two}", f"{host}:8443", f"{host}\n"]
+    in_clouds = [f"{labels[0]}.{cloud}", f"{host}.{cloud}"]
+    before = labels[:at]
+    label, *behind = labels[at:]
+    relabelled = [
+        [*before, one, label, *behind],
+        [*before, one, two, label, *behind],
+        [*before, *behind],
+        [*before, f"{label}-{one}", *behind],
+        [*before, one, *behind],
+    ]
+    misspelt = [
+        host[:cut] + sign + host[cut + 1 :],
+        host[:cut] + host[cut + 1 :],
+        host.replace(".", "-", 1),
+    ]
+    others = [".".join(each) for each in relabelled]
+    longer = [*before_it, *behind_it, *marked, *in_clouds]
+    return draw(st.sampled_from([*longer, *others, *misspelt]))
 
 
 def is_theirs(host: str) -> bool:

@@ -61,7 +61,8 @@ def test_each_end_is_an_event_and_its_word_stands_in_the_journal(
     for came in WIRES[wire].ended(word, aside):
         assert getattr(came, "stop_reason", "error") == meaning
         step = settled(WIRES[wire].BACKEND, came)
-        assert (step.event, [step.reason] if reason else []) == (event, reason)
+        assert step.event == event
+        assert ([step.reason] if reason else []) == reason
         raw = word if isinstance(word, str | None) else json.dumps(word, separators=(",", ":"))
         shown = raw if is_identifier(raw or "a") else f"({len(raw)} characters)"
         assert (shown or None) in ((step.stop_raw, step.code) if reason else (step.stop_raw,))
@@ -82,17 +83,18 @@ def test_each_error_has_its_reason_wherever_it_comes(
 ) -> None:
     for came, known in WIRES[wire].failed(*row):
         failure = getattr(came, "failure", came)
-        assert (failure.reason, event_of_failure(failure)) == (reason, EVENTS[reason])
+        assert failure.reason == reason
+        assert event_of_failure(failure) == EVENTS[reason]
         assert {name: getattr(came if name == "text" else failure, name) for name in known} == known
         step = settled(WIRES[wire].BACKEND, came)
-        assert (step.reason, step.code, step.status) == (reason, failure.code, failure.status)
+        assert step.reason == reason
+        assert step.code == failure.code
+        assert step.status == failure.status
         if came is failure:
             assert step.event == EVENTS[reason]
         elif came.text:
-            assert (step.event, came.interrupted) == (
-                "refused" if reason == "content_policy" else "interrupted",
-                True,
-            )
+            assert step.event == ("refused" if reason == "content_policy" else "interrupted")
+            assert came.interrupted is True
 
 
 @pytest.mark.parametrize(

@@ -121,14 +121,16 @@ def check_content(content: Any) -> None:
 
 def test_system_messages_go_out_apart_with_their_marks() -> None:
     body = sent({"role": "system", "content": "Be brief."}, QUESTION)
-    assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
+    assert body["system"] == "Be brief."
+    assert body["messages"] == [QUESTION]
     marked = [{"type": "text", "text": "Know birds.", "cache_control": CACHE}]
     body = sent(
         {"role": "system", "content": marked}, Message.saying("system", "Be brief."), QUESTION
     )
     assert body["system"] == [*marked, {"type": "text", "text": "Be brief."}]
     body = sent({"role": "developer", "content": "Be brief."}, QUESTION)
-    assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
+    assert body["system"] == "Be brief."
+    assert body["messages"] == [QUESTION]
     assert "system" not in sent(QUESTION)
 
 
@@ -259,7 +261,8 @@ def test_pictures_and_documents_have_their_blocks(
     result = Message("tool", (ToolResult("toolu_1", "look", "See:", media=(part,)),))
     body = sent(Message("user", (part, TextPart("Which?", CACHE))), calls, result)
     block = body["messages"][0]["content"][0]
-    assert (block["type"], block.get("source", {}).get("type")) == (kind, source)
+    assert block["type"] == kind
+    assert block.get("source", {}).get("type") == source
     assert block["cache_control"] == CACHE
     assert body["messages"][0]["content"][1]["cache_control"] == CACHE
     told = body["messages"][2]["content"][0]["content"]
@@ -403,7 +406,8 @@ def test_effort_is_said_as_the_model_takes_it(
     level: str | None,
 ) -> None:
     body = sent(to=backend(model), parameters={"reasoning_effort": effort})
-    assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, level)
+    assert body.get("thinking") == thinking
+    assert body.get("output_config", {}).get("effort") == level
     lost = backend(model).lost(Request("x", parameters={"reasoning_effort": effort}))
     assert bool(lost) is ((thinking is None and effort != "none") or level not in (effort, None))
 
@@ -426,7 +430,8 @@ def test_sampling_goes_to_models_that_take_it() -> None:
     sampling = {"temperature": 1.7, "top_p": 0.9}
     assert not OLDER & sent(parameters=sampling).keys()
     body = sent(to=backend(OLD), parameters=sampling)
-    assert (body["temperature"], body["top_p"]) == (1, 0.9)
+    assert body["temperature"] == 1
+    assert body["top_p"] == 0.9
     thinking = sent(to=backend(OLD), parameters={**sampling, "reasoning_effort": "low"})
     assert not OLDER & thinking.keys(), "reasoning rules them out"
     assert backend().lost(
@@ -482,7 +487,9 @@ def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
     kept = sent(
         parameters=given, dropped=frozenset({"max_tokens", "messages", "model"}), stream=True
     )
-    assert (kept["max_tokens"], kept["model"], kept["stream"]) == (4096, NEW, True)
+    assert kept["max_tokens"] == 4096
+    assert kept["model"] == NEW
+    assert kept["stream"] is True
     assert "stream" not in sent(stream=False)
 
 
@@ -542,7 +549,8 @@ def test_reasoning_is_lowered_where_it_was_on(
     effort: Any,
 ) -> None:
     body = sent(to=backend(model), parameters=given, lower_reasoning=True)
-    assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
+    assert body.get("thinking") == thinking
+    assert body.get("output_config", {}).get("effort") == effort
 
 
 LOOP = (

@@ -177,17 +177,14 @@ def test_what_it_has_said_goes_back_word_for_word() -> None:
     )
     result = Message("tool", (ToolResult("tooluse_1", "look", "", is_fault=True),))
     body = sent(QUESTION, Message("assistant", said), result, Message.saying("user", "And?"))
+    thought = {"text": "Grey.", "signature": "c2ln"}
+    cited = {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}
+    use = {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}
     assert body["messages"][1]["content"] == [
-        {"reasoningContent": {"reasoningText": {"text": "Grey.", "signature": "c2ln"}}},
+        {"reasoningContent": {"reasoningText": thought}},
         sealed,
-        {"citationsContent": {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}},
-        {
-            "toolUse": {
-                "toolUseId": "tooluse_1",
-                "name": "look",
-                "input": {"bird": "heron"},
-            }
-        },
+        {"citationsContent": cited},
+        {"toolUse": use},
     ]
     told = {
         "toolUseId": "tooluse_1",
@@ -404,11 +401,9 @@ def test_a_mark_of_a_tool_call_is_told(to: Bedrock, lost: str, call: Any) -> Non
 
 def test_its_form_is_read_as_any_other() -> None:
     question, answer, result = read_messages(OWN)
-    assert (question.text, answer.reasoning, answer.tool_calls[0].arguments) == (
-        "Which?",
-        "Hm.",
-        '{"bird":"heron"}',
-    )
+    assert question.text == "Which?"
+    assert answer.reasoning == "Hm."
+    assert answer.tool_calls[0].arguments == '{"bird":"heron"}'
     assert result.tool_results == (ToolResult("tooluse_1", "", '{"a":1}'),)
 
 
@@ -463,7 +458,8 @@ def thinking(body: Mapping[str, Any]) -> Any:
 def test_claude_reasons_as_it_does_elsewhere() -> None:
     high = {"reasoning_effort": "high"}
     body = sent(parameters=high)
-    assert (thinking(body), body["outputConfig"]) == ({"type": "adaptive"}, {"effort": "high"})
+    assert thinking(body) == {"type": "adaptive"}
+    assert body["outputConfig"] == {"effort": "high"}
     body = sent(to=backend(OLD), parameters={**high, "temperature": 0.5}, max_tokens=4096)
     assert thinking(body) == {"type": "enabled", "budget_tokens": 3276}
     assert body["inferenceConfig"] == {"maxTokens": 4096}
@@ -618,7 +614,8 @@ def test_an_api_key_is_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "bearer-9d2f")
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
     made = Bedrock(NEW)
-    assert (made.problem, encoded(made).headers["authorization"]) == (None, "Bearer bearer-9d2f")
+    assert made.problem is None
+    assert encoded(made).headers["authorization"] == "Bearer bearer-9d2f"
     assert Bedrock(NEW, base_url="https://elsewhere.example.org").problem is not None
 
 
@@ -699,7 +696,8 @@ def test_the_place_is_the_one_that_the_official_client_asks() -> None:
     client.meta.events.register("before-send.bedrock-runtime.Converse", note)
     ours = encoded(made)
     client.converse(modelId=OLD, **json.loads(ours.body))
-    assert (ours.url, ours.method) == (seen[0].url, seen[0].method)
+    assert ours.url == seen[0].url
+    assert ours.method == seen[0].method
     assert json.loads(ours.body) == json.loads(seen[0].body)
 
 

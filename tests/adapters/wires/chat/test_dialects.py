@@ -7,7 +7,7 @@ import pytest
 
 from rungwise import Message, OpenAIChat, ToolCall, ToolResult
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
-from support.protocols import body_of, encoded
+from support.protocols import body_of, chat_call, encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 DASHSCOPE = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
@@ -67,7 +67,8 @@ def test_caps_and_continuations(
     prefill: str,
 ) -> None:
     dialect = dialect_of(url, model)
-    assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
+    assert dialect.cap_field == cap
+    assert dialect.prefill == prefill
     body = body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER, max_tokens=50)
     assert {name: body[name] for name in body if "max" in name} == {cap: 50}
 
@@ -125,32 +126,9 @@ def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def history(*ids: str) -> list[Any]:
-    calls = [
-        {
-            "id": id,
-            "type": "function",
-            "function": {"name": "look", "arguments": "{}"},
-        }
-        for id in ids
-    ]
-    results = [
-        {
-            "role": "tool",
-            "tool_call_id": id,
-            "content": id,
-        }
-        for id in ids
-    ]
-    return [
-        USER,
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": calls,
-        },
-        *results,
-        USER,
-    ]
+    calls = [chat_call(id, "look") for id in ids]
+    results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ids]
+    return [USER, {"role": "assistant", "content": None, "tool_calls": calls}, *results, USER]
 
 
 def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:

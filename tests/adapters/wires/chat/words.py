@@ -6,6 +6,7 @@ from typing import Any
 
 from rungwise import OpenAIChat
 from support.error_bodies import minimax, openai
+from support.protocols import chat_call
 
 URLS = {
     "openai": "https://api.openai.com/v1",
@@ -105,11 +106,7 @@ ENDS = [
     *[(word, name, "unknown", "malformed") for name in URLS for word in NOBODYS],
     *[(None, name, None, "interrupted") for name in URLS],
 ]
-CALL = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "look", "arguments": "{}"},
-}
+CALL = chat_call("call_1", "look")
 
 
 def read(backend: Any, *chunks: Any) -> Any:

@@ -89,18 +89,14 @@ def test_what_the_clients_models_say_is_what_is_read() -> None:
     decoder = backend.decoder({})
     decoder.feed(b"data: %b\n\n" % body)
     for reply in (backend.decode(200, {}, body), decoder.close()):
-        assert (reply.text, reply.reasoning, reply.model, reply.stop_raw) == (
-            "I look.",
-            "Hm.",
-            "g",
-            "STOP",
-        )
+        assert reply.text == "I look."
+        assert reply.reasoning == "Hm."
+        assert reply.model == "g"
+        assert reply.stop_raw == "STOP"
         [called] = reply.tool_calls
-        assert (called.id, called.name, json.loads(called.arguments)) == (
-            "1",
-            "look",
-            {"bird": "heron"},
-        )
+        assert called.id == "1"
+        assert called.name == "look"
+        assert json.loads(called.arguments) == {"bird": "heron"}
         assert reply.usage == Usage(10, 8, cache_read_tokens=4, reasoning_tokens=3)
         told = (ToolResult("1", "look", "See."),)
         sent = body_of(
@@ -135,8 +131,6 @@ def test_every_block_reason_of_the_client_is_a_refusal(reason: Any) -> None:
         by_alias=True, exclude_none=True
     )
     reply = Gemini("g", base_url="http://localhost:1/v1beta").decode(200, {}, body.encode())
-    assert (reply.stop_reason, reply.stop_raw, reply.refusal) == (
-        "content_filter",
-        reason.value,
-        "No.",
-    )
+    assert reply.stop_reason == "content_filter"
+    assert reply.stop_raw == reason.value
+    assert reply.refusal == "No."

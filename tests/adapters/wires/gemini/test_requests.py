@@ -106,15 +106,14 @@ def test_the_key_goes_into_its_header_and_a_token_into_another(
 def test_a_conversation_in_the_words_of_chat_completions() -> None:
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
     calls = [chat_call("c1", "look", '{"bird": "heron"}'), chat_call("c2", "look", "")]
-    body = body_of(
+    asked = (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "Which?"}, picture]},
         {"role": "assistant", "content": "I look.", "tool_calls": calls},
         {"role": "tool", "tool_call_id": "c2", "content": "Two."},
         {"role": "tool", "tool_call_id": "c1", "content": "One."},
-        tools=[LOOK],
-        max_tokens=50,
     )
+    body = body_of(*asked, tools=[LOOK], max_tokens=50)
     user, model, results = body.pop("contents")
     assert body == {
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
@@ -221,19 +220,22 @@ def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> 
     other = gemini("gemini-3-flash-preview")
     me = here.provider
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
-    parts = (
+    before = (
         ReasoningPart("Hm.", "dGhpbms=", me),
         ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, me),
         TextPart("I look."),
         OpaquePart(me, code),
+    )
+    calls = (
         ToolCall("call_gemini_1", "look", "{}", {"thoughtSignature": "Y2FsbA=="}, me),
         ToolCall("call_gemini_2", "look", "{}", {"id": "twice"}, me),
-        ReasoningPart("", {"text": "", "thoughtSignature": "ZW5k"}, me),
     )
+    end = ReasoningPart("", {"text": "", "thoughtSignature": "ZW5k"}, me)
+    answer = Message("assistant", (*before, *calls, end))
     one = ToolResult("call_gemini_1", "look", "One.")
     two = ToolResult("call_gemini_2", "look", "Two.")
     asked = Message.saying("user", "Where?")
-    messages = (asked, Message("assistant", parts), Message("tool", (one, two)))
+    messages = (asked, answer, Message("tool", (one, two)))
 
     call = {"functionCall": {"name": "look", "args": {}}}
     own = [
@@ -627,10 +629,11 @@ def test_arguments_are_an_object_whatever_another_model_wrote(arguments: str, ar
 
 def test_the_core_is_told_what_messages_and_tools_are() -> None:
     form = gemini().shapes
-    result = {"functionResponse": {"name": "look", "response": {}}}
-    results = [
-        {"role": "user", "parts": [result]},
+    own_results = [
+        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
         {"role": "user", "parts": [{"function_response": {}}]},
+    ]
+    foreign_results = [
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
         {"role": "function", "name": "look", "content": "See."},
         {"role": "tool", "tool_call_id": "a", "content": "See."},
@@ -641,7 +644,7 @@ def test_the_core_is_told_what_messages_and_tools_are() -> None:
         {"role": "assistant", "content": "a"},
     ]
     questions = [ASKED, {"role": "user", "parts": ["a"]}]
-    assert {form.role_of(message) for message in results} == {"tool"}
+    assert {form.role_of(message) for message in own_results + foreign_results} == {"tool"}
     assert {form.role_of(message) for message in answers} == {"assistant"}
     assert {form.role_of(message) for message in questions} == {"user"}
     made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)

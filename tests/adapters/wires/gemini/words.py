@@ -232,14 +232,11 @@ def failed(
         **dict(known),
     }
     said = {"candidates": [SAID], "usageMetadata": COUNTS}
-    rejected = {"status": status, **usual}
-    late = {"text": "In the"}
-    return [
-        (whole(error, status), rejected),
-        (whole([error], status), rejected),
-        (whole(error), usual),
-        (whole([error]), usual),
-        (read(error), usual),
-        (whole([said, error]), late),
-        (read(said, error), late),
-    ]
+    found = []
+    for body in (error, [error]):
+        found.append((whole(body, status), {"status": status, **usual}))
+        found.append((whole(body), usual))
+    found.append((read(error), usual))
+    for late in (whole([said, error]), read(said, error)):
+        found.append((late, {"text": "In the"}))
+    return found

@@ -62,13 +62,13 @@ def test_replies_of_its_types_are_read(
     decoder = BACKEND.decoder({})
     decoder.feed(body + b"\n")
     for reply in (BACKEND.decode(200, {}, body), decoder.close()):
-        assert (reply.text, reply.reasoning, reply.stop_raw) == (text, thought or "", reason)
+        assert reply.text == text
+        assert reply.reasoning == (thought or "")
+        assert reply.stop_raw == reason
         assert [json.loads(each.arguments) for each in reply.tool_calls] == [*calls]
-        assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.interrupted) == (
-            3,
-            5,
-            False,
-        )
+        assert reply.usage.input_tokens == 3
+        assert reply.usage.output_tokens == 5
+        assert reply.interrupted is False
 
 
 # ---- the embedded provider
@@ -112,13 +112,13 @@ def test_it_reads_text_thinking_calls_and_counts(stream: bool) -> None:
         model="heron-1",
     )
     read = told(reply, stream=stream)
-    assert (read["text"], read["thought"], read["calls"]) == (
-        reply.text,
-        reply.reasoning,
-        [json.loads(CALL.arguments)],
-    )
+    assert read["text"] == reply.text
+    assert read["thought"] == reply.reasoning
+    assert read["calls"] == [json.loads(CALL.arguments)]
     last = read["last"]
-    assert (last.model, last.done, last.done_reason) == ("heron-1", True, "stop")
+    assert last.model == "heron-1"
+    assert last.done is True
+    assert last.done_reason == "stop"
     assert (
         min(
             last.prompt_eval_count,
@@ -174,12 +174,14 @@ def test_it_reads_errors(stream: bool, status: int) -> None:
 
 def test_it_reads_an_error_inside_a_stream() -> None:
     read = told(ScriptedReply(text="In the", error_event={"message": "Gone."}), stream=True)
-    assert (read["text"], read["error"]) == ("In the", (-1, "Gone."))
+    assert read["text"] == "In the"
+    assert read["error"] == (-1, "Gone.")
 
 
 def test_a_stream_without_its_end_has_none() -> None:
     read = told(ScriptedReply(text="In the reeds.", done=False), stream=True)
-    assert (read["text"], read["last"].done) == ("In the reeds.", False)
+    assert read["text"] == "In the reeds."
+    assert read["last"].done is False
 
 
 def test_it_lists_models() -> None:

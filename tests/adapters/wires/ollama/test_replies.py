@@ -52,7 +52,8 @@ def streamed(body: bytes, *places: int) -> tuple[Any, str, str]:
     decoder = OLLAMA.decoder({})
     said = ""
     thought = ""
-    for start, end in pairwise([0, *sorted(min(place, len(body)) for place in places), len(body)]):
+    cuts = sorted(min(place, len(body)) for place in places)
+    for start, end in pairwise([0, *cuts, len(body)]):
         for delta in decoder.feed(body[start:end]):
             if isinstance(delta, Text):
                 said += delta.text
@@ -64,22 +65,14 @@ def streamed(body: bytes, *places: int) -> tuple[Any, str, str]:
 
 def reply_of(*values: Any) -> Reply:
     reply, said, thought = streamed(lines(*values))
-    assert (reply.text, reply.reasoning) == (said, thought)
+    assert reply.text == said
+    assert reply.reasoning == thought
     return reply
 
 
 def whole(message: dict[str, Any], **members: Any) -> Reply:
-    reply = OLLAMA.decode(
-        200,
-        {},
-        json.dumps(
-            {
-                **END,
-                "message": message,
-                **members,
-            }
-        ).encode(),
-    )
+    body = {**END, "message": message, **members}
+    reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
     assert isinstance(reply, Reply)
     return reply
 
@@ -98,39 +91,36 @@ def test_a_stream_says_what_the_whole_reply_says() -> None:
         END,
     )
     assert reply == whole(said)
-    assert (reply.text, reply.reasoning, reply.model) == (
-        "In the reeds.",
-        "Herons like reeds.",
-        "m",
-    )
-    assert [(each.name, each.arguments) for each in reply.tool_calls] == [
-        ("look", '{"bird":"heron"}')
-    ]
+    assert reply.text == "In the reeds."
+    assert reply.reasoning == "Herons like reeds."
+    assert reply.model == "m"
+    [call] = reply.tool_calls
+    assert call.name == "look"
+    assert call.arguments == '{"bird":"heron"}'
     assert reply.usage == Usage(input_tokens=26, output_tokens=298)
-    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == ("stop", "stop", False)
+    assert reply.stop_reason == "stop"
+    assert reply.stop_raw == "stop"
+    assert reply.interrupted is False
 
 
 def test_the_last_line_may_say_something() -> None:
-    assert (
-        reply_of(piece(content="In the"), {**END, "message": {"content": " reeds."}}).text
-        == "In the reeds."
-    )
+    last = {**END, "message": {"content": " reeds."}}
+    assert reply_of(piece(content="In the"), last).text == "In the reeds."
 
 
 def test_a_stream_without_its_last_line_is_cut() -> None:
-    for body in (lines(piece(content="In the")), lines({**piece(content="In the"), "done": None})):
-        reply, said, _ = streamed(body)
-        assert (reply.text, said, reply.interrupted, reply.stop_reason) == (
-            "In the",
-            "In the",
-            True,
-            None,
-        )
+    begun = piece(content="In the")
+    for last in (begun, {**begun, "done": None}):
+        reply, said, _ = streamed(lines(last))
+        assert reply.text == said == "In the"
+        assert reply.interrupted is True
+        assert reply.stop_reason is None
 
 
 def test_an_end_without_a_reason_is_an_end() -> None:
     reply = reply_of(piece(content="In the reeds."), {**END, "done_reason": ""})
-    assert (reply.interrupted, reply.stop_reason) == (False, None)
+    assert reply.interrupted is False
+    assert reply.stop_reason is None
 
 
 def test_what_comes_after_the_end_is_no_part_of_it() -> None:
@@ -139,28 +129,24 @@ def test_what_comes_after_the_end_is_no_part_of_it() -> None:
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
 def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
-    body = {
-        **ABOUT,
-        "message": {"role": "assistant", "content": ""},
-        "done": True,
-        "done_reason": reason,
-    }
+    body = {**piece(), "done": True, "done_reason": reason}
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
-    assert (reply.stop_raw, event_of(reply)) == (reason, "came_empty")
+    assert reply.stop_raw == reason
+    assert event_of(reply) == "came_empty"
 
 
 def test_an_error_in_a_stream_keeps_what_came_before() -> None:
-    reply, said, _ = streamed(
-        lines(piece(content="In the"), {"error": "unexpected EOF"}, piece(content=" reeds."))
-    )
-    assert (reply.text, said, reply.interrupted) == ("In the", "In the", True)
-    assert (reply.failure.message, reply.failure.status) == ("unexpected EOF", None)
+    error = {"error": "unexpected EOF"}
+    reply, said, _ = streamed(lines(piece(content="In the"), error, piece(content=" reeds.")))
+    assert reply.text == said == "In the"
+    assert reply.interrupted
+    assert reply.failure.message == "unexpected EOF"
+    assert reply.failure.status is None
 
 
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
-    assert (
-        event_of(whole({"content": "In the"}, done_reason="", eval_count=8), cap=8) == "truncated"
-    )
+    reply = whole({"content": "In the"}, done_reason="", eval_count=8)
+    assert event_of(reply, cap=8) == "truncated"
 
 
 # ---- tool calls
@@ -179,10 +165,10 @@ def test_distinguishes_calls_without_ids() -> None:
     "other", [{"created_at": "2026-08-21T18:48:23Z"}, {"prompt_eval_count": 27}, {"model": "n"}]
 )
 def test_the_same_call_of_two_replies_has_two_ids(other: dict[str, Any]) -> None:
-    first, again, second = (
-        whole({"tool_calls": [CALL]}, **members).tool_calls[0] for members in ({}, {}, other)
-    )
-    assert (first.id == again.id, first.id == second.id) == (True, False)
+    [first] = whole({"tool_calls": [CALL]}).tool_calls
+    [again] = whole({"tool_calls": [CALL]}).tool_calls
+    [second] = whole({"tool_calls": [CALL]}, **other).tool_calls
+    assert first.id == again.id != second.id
 
 
 @pytest.mark.parametrize(
@@ -222,17 +208,9 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-CALLS = st.lists(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "id": JSON,
-            "function": JSON | st.fixed_dictionaries({"name": JSON, "arguments": JSON}),
-        },
-    )
-    | JSON,
-    max_size=3,
-)
+FUNCTION = st.fixed_dictionaries({"name": JSON, "arguments": JSON})
+ODD_CALL = st.fixed_dictionaries({}, optional={"id": JSON, "function": JSON | FUNCTION})
+CALLS = st.lists(ODD_CALL | JSON, max_size=3)
 MESSAGES = st.fixed_dictionaries(
     {},
     optional={
@@ -279,7 +257,8 @@ def test_any_lines_are_read_alike_wherever_they_are_cut(
 @given(VALUES.map(lambda value: {**value, "done": True}))
 def test_any_object_is_the_same_reply_whole_as_streamed(value: dict[str, Any]) -> None:
     body = json.dumps(value).encode()
-    found, (expected, _, _) = OLLAMA.decode(200, {}, body), streamed(body)
+    found = OLLAMA.decode(200, {}, body)
+    expected, _, _ = streamed(body)
     if isinstance(found, Failure):
         assert expected.reason == found.reason
     else:
@@ -297,39 +276,32 @@ def test_any_bytes_are_read(body: bytes, size: int) -> None:
 @pytest.mark.parametrize("count", [-1, 0, 1e300, "7", True, None, [7], 2.5])
 def test_counts_that_are_none_count_nothing(count: Any) -> None:
     usage = whole({"content": "a"}, prompt_eval_count=count, eval_count=count).usage
-    assert (usage.input_tokens, usage.estimated) == (0, True)
+    assert usage.input_tokens == 0
+    assert usage.estimated is True
 
 
 def test_deep_nesting_and_endless_integers_are_read() -> None:
     body = b'{"x": %s1%s, "n": %s, "message": {"content": "a"}, "done": true}\n'
-    for reply in (
-        OLLAMA.decode(200, {}, body % (b"[" * 500, b"]" * 500, b"1" * 5_000)),
-        streamed(body % (b"[" * 500, b"]" * 500, b"1" * 5_000))[0],
-    ):
-        assert reply.text == "a"
+    nested = body % (b"[" * 500, b"]" * 500, b"1" * 5_000)
+    in_stream, _, _ = streamed(nested)
+    assert OLLAMA.decode(200, {}, nested).text == in_stream.text == "a"
     deep = body % (b"[" * 100_000, b"]" * 100_000, b"1")
-    for failure in (OLLAMA.decode(200, {}, deep), streamed(deep)[0]):
-        assert failure.reason == "malformed"
+    failed, _, _ = streamed(deep)
+    assert OLLAMA.decode(200, {}, deep).reason == failed.reason == "malformed"
 
 
 def test_log_probabilities_harm_nothing() -> None:
-    held = [
-        {
-            "token": "a",
-            "logprob": -0.5,
-            "top_logprobs": [{"token": "b", "logprob": -1.5}],
-        }
-    ]
-    assert (
-        reply_of({**piece(content="In the"), "logprobs": held}, {**END, "logprobs": held}).text
-        == "In the"
-    )
+    held = [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.5}]}]
+    begun = {**piece(content="In the"), "logprobs": held}
+    assert reply_of(begun, {**END, "logprobs": held}).text == "In the"
     assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
 
 
 def test_reads_an_unrequested_stream() -> None:
     body = lines(piece(content="In the"), piece(content=" reeds."), END)
     reply = OLLAMA.decode(200, {"content-type": "application/x-ndjson"}, body)
-    assert (reply.text, reply.interrupted) == ("In the reeds.", False)
+    assert reply.text == "In the reeds."
+    assert reply.interrupted is False
     cut = OLLAMA.decode(200, {}, body[: -len(lines(END))])
-    assert (cut.text, cut.interrupted) == ("In the reeds.", True)
+    assert cut.text == "In the reeds."
+    assert cut.interrupted is True

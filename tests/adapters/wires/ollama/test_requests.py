@@ -7,7 +7,7 @@ import pytest
 from rungwise import Capabilities, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
 from rungwise.core import ReasoningPart
 from support import official, protocols
-from support.protocols import encoded
+from support.protocols import chat_call, encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
@@ -36,7 +36,8 @@ def sent(*messages: Any, **fields: Any) -> Any:
 def test_a_server_of_ones_own_needs_no_key() -> None:
     backend = Ollama("llama3.2")
     request = encoded(backend)
-    assert (backend.problem, request.url) == (None, "http://localhost:11434/api/chat")
+    assert backend.problem is None
+    assert request.url == "http://localhost:11434/api/chat"
     assert "authorization" not in request.headers
     assert encoded(Ollama("m", base_url="http://box.lan:11434/api/chat")).url.endswith(
         ":11434/api/chat"
@@ -151,10 +152,8 @@ def test_the_requests_parameters_win_over_the_backends() -> None:
     body = body_of(
         to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}}
     )
-    assert (body["think"], body["options"]) == (
-        False,
-        {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9},
-    )
+    assert body["think"] is False
+    assert body["options"] == {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9}
     assert body_of(to=backend, max_tokens=50)["options"]["num_predict"] == 50
     assert backend.max_tokens == 9
 
@@ -317,26 +316,20 @@ def test_messages_of_ones_own_go_out_word_for_word() -> None:
 
 
 def test_messages_of_chat_completions_are_translated() -> None:
-    call = {
-        "id": "call_1",
-        "type": "function",
-        "function": {"name": "look", "arguments": '{"bird": "heron"}'},
-    }
+    call = chat_call("call_1", "look", '{"bird": "heron"}')
     url = {"url": f"data:image/png;base64,{PIXEL}"}
     parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": url}]
-    assert sent(
+    messages = sent(
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": parts},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
-    ) == [
+    )
+    own_call = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
+    assert messages == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What is this?", "images": [PIXEL]},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"function": {"name": "look", "arguments": {"bird": "heron"}}}],
-        },
+        {"role": "assistant", "content": "", "tool_calls": [own_call]},
         {"role": "tool", "tool_name": "look", "content": "A heron."},
     ]
 
@@ -373,18 +366,15 @@ def test_pictures_of_a_tool_come_behind_its_result() -> None:
 )
 def test_arguments_are_an_object(arguments: str, expected: dict[str, Any]) -> None:
     call = ToolCall("call_1", "look", arguments)
-    (function,) = [
-        each["function"] for each in sent(USER, Message("assistant", (call,)))[1]["tool_calls"]
-    ]
-    assert function == {"name": "look", "arguments": expected}
+    _, answer, *_ = sent(USER, Message("assistant", (call,)))
+    [own] = answer["tool_calls"]
+    assert own["function"] == {"name": "look", "arguments": expected}
 
 
 def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
     backend = Ollama("m")
-    own, other = (
-        ReasoningPart("A bird?", provider=provider)
-        for provider in (backend.provider, "ollama.com/n")
-    )
+    own = ReasoningPart("A bird?", provider=backend.provider)
+    other = ReasoningPart("A bird?", provider="ollama.com/n")
     for thought, expected in ((own, "A bird?"), (other, None)):
         history = [USER, Message("assistant", (thought, TextPart("A heron."))), USER]
         for fields in ({}, {"portable": True}):
@@ -413,7 +403,8 @@ def test_after_a_switch_thinking_that_may_be_anothers_is_left_out() -> None:
 
 def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> None:
     allowed = Ollama("m", capabilities=Capabilities(prefill=True))
-    assert (Ollama("m").prefills, allowed.prefills) == (False, True)
+    assert Ollama("m").prefills is False
+    assert allowed.prefills is True
     said = sent(USER, Message.saying("assistant", "In the \n"), to=allowed, prefill=True)
     assert said[-1] == {"role": "assistant", "content": "In the"}
 

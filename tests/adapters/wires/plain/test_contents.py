@@ -48,7 +48,8 @@ SHOWN = MediaPart("image", PIXEL, "image/png")
 )
 def test_each_part(part: Any, read: Any) -> None:
     [message] = read_messages([{"role": "model", "parts": [part]}])
-    assert (message.role, message.parts) == ("assistant", (read,))
+    assert message.role == "assistant"
+    assert message.parts == (read,)
 
 
 def test_a_part_that_is_empty_but_for_its_signature_says_nothing() -> None:
@@ -66,29 +67,11 @@ def test_calls_and_results_with_what_they_show() -> None:
         "response": {"output": "See."},
         "parts": [blob, {"text": "not shown"}],
     }
-    calls, results = read_messages(
-        [
-            {
-                "role": "model",
-                "parts": [
-                    {
-                        "functionCall": {
-                            "id": "1",
-                            "name": "look",
-                            "args": {"bird": "heron"},
-                        }
-                    }
-                ],
-            },
-            {
-                "role": "user",
-                "parts": [
-                    {"functionResponse": result},
-                    {"functionResponse": {"response": {"error": "No."}}},
-                ],
-            },
-        ]
-    )
+    call = {"id": "1", "name": "look", "args": {"bird": "heron"}}
+    error = {"response": {"error": "No."}}
+    parts = [{"functionResponse": result}, {"functionResponse": error}]
+    model = {"role": "model", "parts": [{"functionCall": call}]}
+    calls, results = read_messages([model, {"role": "user", "parts": parts}])
     assert calls.parts == (ToolCall("1", "look", '{"bird":"heron"}'),)
     assert results.role == "tool"
     assert results.parts == (

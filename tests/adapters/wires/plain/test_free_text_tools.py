@@ -17,7 +17,9 @@ from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 def test_a_tool_of_free_text_takes_it_as_its_input(tool: dict[str, Any]) -> None:
     (read,) = read_tools([tool])
     assert isinstance(read, ToolDefinition)
-    assert (read.name, read.description, read.parameters["required"]) == ("g", "d", ["input"])
+    assert read.name == "g"
+    assert read.description == "d"
+    assert read.parameters["required"] == ["input"]
 
 
 def test_a_custom_tool_with_a_schema_keeps_it() -> None:

@@ -186,11 +186,9 @@ END = {"type": "response.completed", "response": response([SAID], usage=USAGE)}
 
 def test_a_whole_response_is_read_part_by_part() -> None:
     reply = read(response(OUTPUT, usage=USAGE))
-    assert (reply.text, reply.reasoning, reply.model) == (
-        "In the reeds.",
-        "First.\n\nSecond.",
-        "gpt-5-x",
-    )
+    assert reply.text == "In the reeds."
+    assert reply.reasoning == "First.\n\nSecond."
+    assert reply.model == "gpt-5-x"
     assert reply.tool_calls == (
         ToolCall("c1", "f", '{"a": 1}'),
         ToolCall("c2", "g", '{"input":"free"}'),
@@ -201,10 +199,8 @@ def test_a_whole_response_is_read_part_by_part() -> None:
     envelope = reply.parts[2]
     assert isinstance(envelope, OpaquePart)
     (content,) = envelope.block["content"]
-    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == (
-        "https://e.org",
-        "In",
-    )
+    assert content["annotations"][0]["url"] == "https://e.org"
+    assert content["logprobs"][0]["token"] == "In"
     assert "text" not in content
 
 
@@ -228,7 +224,8 @@ def test_the_last_of_several_messages_is_the_final_text() -> None:
         ],
     }
     reply = read(response([first, SAID]))
-    assert (reply.text, reply.final_text) == ("I look. In the reeds.", "In the reeds.")
+    assert reply.text == "I look. In the reeds."
+    assert reply.final_text == "In the reeds."
     assert read(response([SAID])).final_text is None
 
 
@@ -238,7 +235,8 @@ def test_a_refusal() -> None:
         read(response([refused])),
         streamed(BEGIN, {**END, "response": response([refused])})[0],
     ):
-        assert (reply.text, reply.refusal) == ("", "No.")
+        assert reply.text == ""
+        assert reply.refusal == "No."
 
 
 def test_empty_responses_are_replies_without_text() -> None:
@@ -259,7 +257,9 @@ def test_empty_responses_are_replies_without_text() -> None:
         ],
     ):
         reply = read(response(output, usage=USAGE))
-        assert (reply.text, reply.parts, reply.stop_reason) == ("", (), "stop")
+        assert reply.text == ""
+        assert reply.parts == ()
+        assert reply.stop_reason == "stop"
 
 
 # streams
@@ -287,24 +287,14 @@ def test_a_stream_says_what_the_whole_body_says(scripted: ScriptedReply, size: i
     body = render(scripted, {**asked, "stream": True}, path="/v1/responses").body
     came, said, thought = follow(body[start : start + size] for start in range(0, len(body), size))
     whole = BACKEND.decode(200, {}, render(scripted, asked, path="/v1/responses").body)
-    assert (
-        came.parts,
-        came.refusal,
-        came.stop_reason,
-        came.stop_raw,
-        came.usage,
-        came.interrupted,
-    ) == (
-        (
-            whole.parts,
-            whole.refusal,
-            whole.stop_reason,
-            whole.stop_raw,
-            whole.usage,
-            whole.interrupted,
-        )
-    )
-    assert (said, thought) == (came.text, came.reasoning)
+    assert came.parts == whole.parts
+    assert came.refusal == whole.refusal
+    assert came.stop_reason == whole.stop_reason
+    assert came.stop_raw == whole.stop_raw
+    assert came.usage == whole.usage
+    assert came.interrupted == whole.interrupted
+    assert said == came.text
+    assert thought == came.reasoning
 
 
 def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
@@ -322,19 +312,19 @@ def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
     for piece in pieces:
         decoder.feed(piece)
     reply = decoder.close()
-    assert (len(pieces) > 250, decoder.seen < 20) == (True, True)
+    assert len(pieces) > 250
+    assert decoder.seen < 20
     assert reply.text == "some words " * 300
 
 
 def test_nothing_is_said_twice_and_the_last_edition_counts() -> None:
-    reply, said, _ = streamed(BEGIN, delta("In the "), delta("reeds."), done(0, SAID), END)
-    assert (reply.text, said) == ("In the reeds.", "In the reeds.")
-    reply, said, _ = streamed(BEGIN, delta("In the "), END)
-    assert (reply.text, said) == ("In the reeds.", "In the reeds.")
+    whole = [delta("In the "), delta("reeds."), done(0, SAID)]
+    for deltas in (whole, [delta("In the ")], []):
+        reply, said, _ = streamed(BEGIN, *deltas, END)
+        assert reply.text == said == "In the reeds."
     reply, said, _ = streamed(BEGIN, delta("On the lake."), END)
-    assert (reply.text, said) == ("In the reeds.", "On the lake.")
-    reply, said, _ = streamed(BEGIN, END)
-    assert (reply.text, said) == ("In the reeds.", "In the reeds.")
+    assert reply.text == "In the reeds."
+    assert said == "On the lake."
 
 
 def test_pieces_are_kept_where_the_end_holds_no_items() -> None:
@@ -350,39 +340,37 @@ def test_pieces_are_kept_where_the_end_holds_no_items() -> None:
         "output_index": 2,
         "delta": '{"a"',
     }
+    annotation = {
+        "type": "response.output_text.annotation.added",
+        "output_index": 1,
+        "content_index": 0,
+        "annotation": CITED,
+    }
+    refusal = {
+        "type": "response.refusal.delta",
+        "output_index": 3,
+        "content_index": 0,
+        "delta": "No.",
+    }
     reply, said, thoughts = streamed(
         BEGIN,
         thought,
         delta("In the reeds.", 1, logprobs=LOGPROBS),
-        {
-            "type": "response.output_text.annotation.added",
-            "output_index": 1,
-            "content_index": 0,
-            "annotation": CITED,
-        },
+        annotation,
         added(2, {**CALLED, "arguments": ""}),
         arguments,
         {**arguments, "delta": ": 1}"},
-        {
-            "type": "response.refusal.delta",
-            "output_index": 3,
-            "content_index": 0,
-            "delta": "No.",
-        },
+        refusal,
         end,
     )
-    assert (reply.text, said, reply.reasoning, thoughts, reply.refusal) == (
-        *["In the reeds."] * 2,
-        *["Hm."] * 2,
-        "No.",
-    )
+    assert reply.text == said == "In the reeds."
+    assert reply.reasoning == thoughts == "Hm."
+    assert reply.refusal == "No."
     assert reply.tool_calls == (ToolCall("c1", "f", '{"a": 1}'),)
     (envelope,) = [part for part in reply.parts if isinstance(part, OpaquePart)]
     (content,) = envelope.block["content"]
-    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == (
-        "https://e.org",
-        "In",
-    )
+    assert content["annotations"][0]["url"] == "https://e.org"
+    assert content["logprobs"][0]["token"] == "In"
 
 
 def test_summaries_are_parted_as_the_reply_has_them() -> None:
@@ -412,7 +400,9 @@ def test_a_stream_without_its_end_was_cut_and_keeps_what_is_whole() -> None:
     for last in ([], [b"data: [DONE]\n\n"]):
         events = [BEGIN, done(0, THOUGHT), done(1, SEARCH), delta("In the", 2)]
         reply, said, _ = follow([*map(event, events), *last])
-        assert (reply.interrupted, reply.text, said) == (True, "In the", "In the")
+        assert reply.interrupted is True
+        assert reply.text == "In the"
+        assert said == "In the"
         assert [type(part) for part in reply.parts] == [
             ReasoningPart,
             OpaquePart,
@@ -444,7 +434,8 @@ def test_half_a_call_is_handed_over_as_it_came() -> None:
         "delta": '{"a',
     }
     reply, _, _ = streamed(BEGIN, added(0, {**CALLED, "arguments": ""}), arguments)
-    assert (reply.interrupted, reply.tool_calls) == (True, (ToolCall("c1", "f", '{"a'),))
+    assert reply.interrupted is True
+    assert reply.tool_calls == (ToolCall("c1", "f", '{"a'),)
 
 
 def test_text_before_an_error_stays() -> None:
@@ -454,8 +445,11 @@ def test_text_before_an_error_stays() -> None:
         {"type": "response.failed", "response": response([], status="failed", error=error)},
     ):
         reply, said, _ = streamed(BEGIN, delta("In the reeds"), last)
-        assert (reply.text, said, reply.interrupted) == ("In the reeds", "In the reeds", True)
-        assert (reply.failure.reason, reply.failure.asked_wait) == ("rate_limit", 6.0)
+        assert reply.text == "In the reeds"
+        assert said == "In the reeds"
+        assert reply.interrupted is True
+        assert reply.failure.reason == "rate_limit"
+        assert reply.failure.asked_wait == 6.0
 
 
 def test_what_a_providers_own_tool_writes_is_counted() -> None:
@@ -473,7 +467,8 @@ def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
     nameless = {name: value for name, value in CALLED.items() if name not in ("id", "call_id")}
     reply = read({"status": "completed", "output": [CALLED, CALLED, nameless]})
     ids = [call.id for call in reply.tool_calls]
-    assert (ids[0], len({*ids})) == ("c1", 3)
+    assert ids[0] == "c1"
+    assert len({*ids}) == 3
     assert ids == [
         call.id
         for call in read({"status": "completed", "output": [CALLED, CALLED, nameless]}).tool_calls
@@ -483,13 +478,16 @@ def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
 # whatever else
 
 
+TEXTS = st.sampled_from(["", "a", "\ud83d", "message"])
+LEAVES = st.none() | st.booleans() | st.integers(-5, 3) | st.just(float("nan")) | TEXTS
+NAMES = st.sampled_from(
+    ["type", "text", "id", "content", "summary", "arguments", "status", "x"],
+)
 JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 3) | st.sampled_from([float("nan"), "", "a", "\ud83d", "message"]),  # noqa: E501
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["type", "text", "id", "content", "summary", "arguments", "status", "x"]), inner, max_size=4  # noqa: E501
-    ),
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=8,
-)  # fmt: skip
+)
 KINDS = [
     "response.created",
     "response.output_item.added",
@@ -514,10 +512,10 @@ KINDS = [
     "error",
     "gremlin",
 ]
-ITEM = JSON | st.sampled_from([SAID, THOUGHT, CALLED, FREE, SEARCH]) | st.fixed_dictionaries(
-    {"type": st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])},
-    optional=dict.fromkeys(("id", "call_id", "content", "summary", "arguments", "input", "name", "status"), JSON),  # noqa: E501
-)  # fmt: skip
+TYPES = st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])
+MEMBERS = ("id", "call_id", "content", "summary", "arguments", "input", "name", "status")
+ODD_ITEM = st.fixed_dictionaries({"type": TYPES}, optional=dict.fromkeys(MEMBERS, JSON))
+ITEM = JSON | st.sampled_from([SAID, THOUGHT, CALLED, FREE, SEARCH]) | ODD_ITEM
 RESPONSE = JSON | st.fixed_dictionaries(
     {"output": st.lists(ITEM, max_size=3) | JSON},
     optional=dict.fromkeys(("status", "usage", "error", "incomplete_details", "model", "id"), JSON),
@@ -583,7 +581,8 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 @pytest.mark.parametrize("kind", sampled(GROWING, one_in=4))
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times."""
-    little, much = (GROWING[kind](n) for n in (100, 4_000))
+    little = GROWING[kind](100)
+    much = GROWING[kind](4_000)
     assert grows_within(lambda: follow(little), lambda: follow(much), times=400, floor=0.5)
 
 
@@ -616,7 +615,8 @@ def test_an_item_that_its_provider_calls_incomplete_is_cut(
         reply = decoder.close()
     else:
         reply = BACKEND.decode(200, {}, json.dumps(response).encode())
-    assert (reply.stop_reason, reply.stop_raw) == ("length", "completed")
+    assert reply.stop_reason == "length"
+    assert reply.stop_raw == "completed"
 
 
 def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None:
@@ -632,7 +632,8 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
     decoder = BACKEND.decoder({})
     decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
     reply = decoder.close()
-    assert (reply.text, reply.stop_reason) == ("In the reeds.", "stop")
+    assert reply.text == "In the reeds."
+    assert reply.stop_reason == "stop"
 
 
 @pytest.mark.parametrize(
@@ -648,4 +649,5 @@ def test_the_details_of_what_is_incomplete_count_whatever_the_status(
         "usage": USAGE,
     }
     reply = BACKEND.decode(200, {}, json.dumps(value).encode())
-    assert (reply.stop_reason, reply.stop_raw) == (meaning, reason)
+    assert reply.stop_reason == meaning
+    assert reply.stop_raw == reason

@@ -19,7 +19,7 @@ from rungwise import (
 from rungwise.adapters.wires.responses.items import parts_of_items
 from rungwise.core import OpaquePart, ReasoningPart
 from support import official
-from support.protocols import body_of
+from support.protocols import body_of, chat_call
 
 URL = "http://localhost/v1"
 BACKEND: Any = OpenAIResponses("gpt-5", base_url=URL)
@@ -74,6 +74,10 @@ FREE = {
     "input": 'say "hi"',
 }
 OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
+RESULTS = Message("tool", (ToolResult("c1", "f", "one"), ToolResult("c2", "g", "two")))
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "one"}
+BARE_SAID = {"type": "message", "role": "assistant", "content": "I look."}
+BARE_CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 
 
 def sent(*messages: Any, backend: OpenAIResponses = BACKEND, **options: Any) -> dict[str, Any]:
@@ -120,46 +124,35 @@ def test_what_the_caller_includes_stays() -> None:
 
 def test_the_parts_of_a_turn_go_back_word_for_word_to_their_own_model() -> None:
     parts, _ = parts_of_items(OUTPUT, OWN)
-    results = Message("tool", (ToolResult("c1", "f", "one"), ToolResult("c2", "g", "two")))
-    body = sent(USER, Message("assistant", parts), results)
-    assert body["input"] == [
-        USER,
-        *OUTPUT,
-        {"type": "function_call_output", "call_id": "c1", "output": "one"},
-        {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"},
-    ]
+    body = sent(USER, Message("assistant", parts), RESULTS)
+    free = {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"}
+    assert body["input"] == [USER, *OUTPUT, RESULT, free]
 
 
-@pytest.mark.parametrize("why", ["another model", "unsigned", "fallback"])
-def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
-    provider = "api.openai.com/gpt-4/responses" if why == "another model" else OWN
+@pytest.mark.parametrize(
+    ("provider", "options"),
+    [
+        ("api.openai.com/gpt-4/responses", {}),
+        (OWN, {"unsigned": True, "portable": True}),
+    ],
+)
+def test_nobody_else_is_sent_what_only_their_model_can_read(provider: str, options: Any) -> None:
     parts, _ = parts_of_items(OUTPUT, provider)
-    results = Message("tool", (ToolResult("c1", "f", "one"), ToolResult("c2", "g", "two")))
-    options = {
-        "unsigned": {"unsigned": True, "portable": True},
-        "fallback": {"portable": True},
-    }.get(why, {})
-    body = sent(USER, Message("assistant", parts), results, **options)
-    if why == "fallback":  # to the very same model
-        assert body["input"][1:6] == OUTPUT
-        return
-    assert body["input"][1:] == [
-        {"type": "message", "role": "assistant", "content": "I look."},
-        {
-            "type": "function_call",
-            "call_id": "c1",
-            "name": "f",
-            "arguments": "{}",
-        },
-        {
-            "type": "function_call",
-            "call_id": "c2",
-            "name": "g",
-            "arguments": '{"input":"say \\"hi\\""}',
-        },
-        {"type": "function_call_output", "call_id": "c1", "output": "one"},
-        {"type": "function_call_output", "call_id": "c2", "output": "two"},
-    ]
+    body = sent(USER, Message("assistant", parts), RESULTS, **options)
+    free = {
+        "type": "function_call",
+        "call_id": "c2",
+        "name": "g",
+        "arguments": '{"input":"say \\"hi\\""}',
+    }
+    second = {"type": "function_call_output", "call_id": "c2", "output": "two"}
+    assert body["input"] == [USER, BARE_SAID, BARE_CALL, free, RESULT, second]
+
+
+def test_a_fallback_to_the_very_same_model_is_sent_its_own_items() -> None:
+    parts, _ = parts_of_items(OUTPUT, OWN)
+    body = sent(USER, Message("assistant", parts), RESULTS, portable=True)
+    assert body["input"][1:6] == OUTPUT
 
 
 def test_chat_completions_of_the_same_model_are_sent_no_items() -> None:
@@ -193,11 +186,7 @@ def test_reasoning_that_did_not_come_to_its_end_is_not_sent_back() -> None:
 def test_text_that_was_changed_is_a_message_of_its_own() -> None:
     parts, _ = parts_of_items([SAID], OWN)
     body = sent(USER, Message("assistant", (*parts, TextPart(" And on."))), USER)
-    assert body["input"][1] == {
-        "type": "message",
-        "role": "assistant",
-        "content": "I look. And on.",
-    }
+    assert body["input"][1] == {**BARE_SAID, "content": "I look. And on."}
 
 
 def test_items_of_the_callers_own_go_out_as_they_are() -> None:
@@ -209,100 +198,54 @@ def test_items_of_the_callers_own_go_out_as_they_are() -> None:
             "content": [{"type": "input_text", "text": "Where?"}],
         },
         *OUTPUT,
-        {"type": "function_call_output", "call_id": "c1", "output": "one"},
+        RESULT,
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"},
     ]
     assert sent(*items)["input"] == items
 
 
 def test_items_lose_signatures_where_they_may_be_anothers() -> None:
-    body = sent(
-        USER,
-        THOUGHT,
-        SAID,
-        CALLED,
-        {"type": "function_call_output", "call_id": "c1", "output": "x"},
-        portable=True,
-    )
-    assert body["input"][1:3] == [
-        {"type": "message", "role": "assistant", "content": "I look."},
-        {
-            "type": "function_call",
-            "call_id": "c1",
-            "name": "f",
-            "arguments": "{}",
-        },
-    ]
+    body = sent(USER, THOUGHT, SAID, CALLED, RESULT, portable=True)
+    assert body["input"][1:3] == [BARE_SAID, BARE_CALL]
 
 
 def test_messages_of_any_form_become_items() -> None:
+    long_id = "x" * 80
+    url = {"url": "https://e.org/a.png", "detail": "low"}
+    source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    parts = [
+        {"type": "text", "text": "Look:"},
+        {"type": "image_url", "image_url": url},
+        {"type": "image", "source": source},
+    ]
+    answer = {
+        "role": "assistant",
+        "content": "I do.",
+        "reasoning_content": "Hm.",
+        "tool_calls": [chat_call(long_id, "f", '{"a": 1}')],
+    }
     body = sent(
         {"role": "system", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "Look:"},
-                {"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}},
-                {
-                    "type": "image",
-                    "source": {
-                        "type": "base64",
-                        "media_type": "image/png",
-                        "data": "aGk=",
-                    },
-                },
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": "I do.",
-            "reasoning_content": "Hm.",
-            "tool_calls": [
-                {
-                    "id": "x" * 80,
-                    "type": "function",
-                    "function": {"name": "f", "arguments": '{"a": 1}'},
-                }
-            ],
-        },
-        {"role": "tool", "tool_call_id": "x" * 80, "content": "one"},
+        {"role": "user", "content": parts},
+        answer,
+        {"role": "tool", "tool_call_id": long_id, "content": "one"},
         {"role": "user", "name": "ann", "content": "And?"},
     )
-    call = body["input"][3]
-    assert len(call["call_id"]) <= 64
-    assert body["input"] == [
-        {"type": "message", "role": "system", "content": "Be brief."},
-        {
-            "type": "message",
-            "role": "user",
-            "content": [
-                {"type": "input_text", "text": "Look:"},
-                {
-                    "type": "input_image",
-                    "image_url": "https://e.org/a.png",
-                    "detail": "low",
-                },
-                {
-                    "type": "input_image",
-                    "image_url": "data:image/png;base64,aGk=",
-                    "detail": "auto",
-                },
-            ],
-        },
-        {"type": "message", "role": "assistant", "content": "I do."},
-        {
-            "type": "function_call",
-            "call_id": call["call_id"],
-            "name": "f",
-            "arguments": '{"a": 1}',
-        },
-        {
-            "type": "function_call_output",
-            "call_id": call["call_id"],
-            "output": "one",
-        },
-        {"type": "message", "role": "user", "content": "And?"},
+    system, user, said, call, result, question = body["input"]
+    short_id = call["call_id"]
+    assert len(short_id) <= 64
+    assert system == {"type": "message", "role": "system", "content": "Be brief."}
+    data_url = "data:image/png;base64,aGk="
+    content = [
+        {"type": "input_text", "text": "Look:"},
+        {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "low"},
+        {"type": "input_image", "image_url": data_url, "detail": "auto"},
     ]
+    assert user == {"type": "message", "role": "user", "content": content}
+    assert said == {**BARE_SAID, "content": "I do."}
+    assert call == {**BARE_CALL, "call_id": short_id, "arguments": '{"a": 1}'}
+    assert result == {**RESULT, "call_id": short_id}
+    assert question == {"type": "message", "role": "user", "content": "And?"}
 
 
 def test_files_and_what_has_no_place() -> None:
@@ -515,7 +458,8 @@ def test_what_is_lost_is_named() -> None:
 def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> None:
     assert sent(max_tokens=5)["max_output_tokens"] == 5
     own = OpenAIResponses("m", base_url=URL, parameters={"max_tokens": 50})
-    assert (own.max_tokens, sent(backend=own, max_tokens=50)["max_output_tokens"]) == (50, 50)
+    assert own.max_tokens == 50
+    assert sent(backend=own, max_tokens=50)["max_output_tokens"] == 50
     dropped = frozenset({"max_output_tokens"})
     assert "max_output_tokens" not in sent(max_tokens=5, dropped=dropped)
     assert sent(max_tokens=5, dropped=dropped, must_cut=True)["max_output_tokens"] == 5
@@ -595,14 +539,16 @@ def test_what_goes_on_from_a_stored_response_is_stored_and_says_what_is_new(name
         },
     ):
         body = sent(message, parameters={name: "resp_1"})
-        assert (body[name], body["input"]) == ("resp_1", [result])
+        assert body[name] == "resp_1"
+        assert body["input"] == [result]
         assert "store" not in body
         assert "include" not in body
 
 
 def test_the_callers_word_on_storing_counts() -> None:
     body = sent(parameters={"previous_response_id": "resp_1", "store": False})
-    assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+    assert body["store"] is False
+    assert body["include"] == ["reasoning.encrypted_content"]
     assert sent(parameters={"store": True})["store"] is True
 
 
