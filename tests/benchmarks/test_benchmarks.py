@@ -41,6 +41,7 @@ def test_every_peer_is_in_the_extra() -> None:
     assert all(requirements(name) for name in ("rungwise", *PEERS))
 
 
+@pytest.mark.full
 def test_the_command_measures_and_writes_it_down(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     asked = [

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.environments import OTHERS, requirements
 from support.waiting import patience
 
@@ -17,6 +19,7 @@ def test_every_environment_has_its_requirements() -> None:
     assert all(requirements(name) for name in ("gateway", *OTHERS))
 
 
+@pytest.mark.full
 def test_the_command_calls_over_the_transport_and_through_the_proxy(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     asked = [sys.executable, str(COMMAND), "--here", "--quick", "--json", str(file)]

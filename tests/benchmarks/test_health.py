@@ -4,11 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.waiting import patience
 
 COMMAND = Path(__file__).with_name("health.py")
 
 
+@pytest.mark.full
 def test_the_command_measures_every_client() -> None:
     asked = [sys.executable, str(COMMAND), "--rounds", "2"]
     done = subprocess.run(

@@ -14,6 +14,7 @@ from support.waiting import patience
 SOAK = Path(__file__).with_name("soak.py")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("calls", "every"), [(300, 100), pytest.param(5_000, 500, marks=pytest.mark.soak)]
 )

@@ -4,11 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.waiting import patience
 
 COMMAND = Path(__file__).with_name("stats.py")
 
 
+@pytest.mark.full
 def test_the_command_counts_journals() -> None:
     asked = [sys.executable, str(COMMAND), "--journals", "100"]
     done = subprocess.run(

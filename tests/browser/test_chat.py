@@ -106,6 +106,7 @@ def test_stopping_ends_the_call_and_keeps_the_text(chat: Any, example: Any) -> N
     assert end == "cancelled"
 
 
+@pytest.mark.sampled(2)
 def test_an_answer_is_explained_in_place(chat: Any) -> None:
     ask(chat, "Why is the sky blue?")
     ended(chat)

@@ -24,6 +24,7 @@ def page(request: Any, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 def test_it_fits_and_can_be_read_at_every_width_by_day_and_by_night(
     open_tab: Callable[..., Any], page: Path
 ) -> None:
@@ -50,6 +51,7 @@ def test_on_a_phone_the_ladders_stand_first_and_the_hub_is_there_on_request(
     assert open_tab(path, width=1440).run(IS_SHOWN)
 
 
+@pytest.mark.full
 def test_on_a_phone_the_page_of_a_whole_preset_is_read_in_ten_screens(
     open_tab: Callable[..., Any], tmp_path: Path
 ) -> None:

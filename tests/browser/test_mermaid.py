@@ -12,7 +12,7 @@ import pytest
 from browser.conftest import Tab
 from rungwise.fsm.diagram import VIEWS, View, draw
 from support.colours import contrast
-from support.pictures import pictures
+from support.pictures import PICTURES, pictures
 from support.waiting import patience
 
 RELEASE = "mermaid@11"
@@ -79,7 +79,7 @@ def drawn(tab: Tab, text: str, theme: str) -> list[dict[str, Any]]:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("theme", "some"), [("dark", tuple(pictures())), ("default", ("default", "default to own"))]
+    ("theme", "some"), [("dark", PICTURES), ("default", ("default", "default to own"))]
 )
 @pytest.mark.parametrize("view", VIEWS)
 def test_mermaid_draws_every_picture_with_labels_that_can_be_read(

@@ -122,6 +122,7 @@ def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_ar
     )
 
 
+@pytest.mark.full
 def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
     folder: Path, server: Any, postgres_server: Any
 ) -> None:
@@ -142,6 +143,7 @@ def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
     assert workers[1].returncode == 0
 
 
+@pytest.mark.full
 def test_a_limit_of_cost_holds_for_every_run(folder: Path, server: Any) -> None:
     # a quarter of what twenty answers as long as their caps would cost
     limit = 20 * 200 * 2 / 1e6 / 4
@@ -208,6 +210,7 @@ def test_answers_are_not_written_over_what_is_read(folder: Path, output: str) ->
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.full
 def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: Path) -> None:
     code, out, _ = run(
         folder, *BATCH[:4], "-o", "/dev/stdout", "--database", "sqlite:///a#b %20.sqlite"
@@ -220,6 +223,7 @@ def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: P
     assert (code, "name a --database" in err) == (2, True)
 
 
+@pytest.mark.full
 def test_answers_are_there_as_they_complete(folder: Path, server: Any) -> None:
     running = start(folder, *BATCH, "--as-completed")
     until(lambda: (folder / "answers.jsonl").exists() and answers_so_far(folder))
@@ -261,6 +265,7 @@ def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_k
         worker.communicate(timeout=60)
 
 
+@pytest.mark.full
 def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
     file = folder / "long.jsonl"
     file.write_text('{"prompt": "herons"}\n' * 100_000)

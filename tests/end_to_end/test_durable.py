@@ -129,6 +129,7 @@ def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
 MOMENTS = range(9)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
     moment: int,
@@ -179,6 +180,7 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
     assert len(server.requests) == 4
 
 
+@pytest.mark.full
 def test_a_living_process_keeps_its_calls(
     serve: Any,
     backend_of: Any,
@@ -308,6 +310,7 @@ def test_a_call_is_cancelled_by_its_handle(serve: Any, backend_of: Any, opened: 
         assert caught.value.result.outcome == handle.status() == "cancelled"
 
 
+@pytest.mark.full
 def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
     serve: Any,
     backend_of: Any,

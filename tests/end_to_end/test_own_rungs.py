@@ -28,6 +28,7 @@ def entreating() -> Policy:
     return Policy(table=CALL.with_rung(ENTREAT, answered=None))
 
 
+@pytest.mark.sampled(3)
 def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run: Any) -> None:
     ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=entreating())
     ended.was("done", RIGHT, path="entreat done")

@@ -87,6 +87,7 @@ def test_the_first_call_of_another_process_sends_nothing_to_a_backend_that_is_do
         assert other.ask().text == ANSWER.text
 
 
+@pytest.mark.full
 def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, redis_url: str) -> None:
     urls = [each.base_url for each in lake.chain]
     chain = [OpenAIChat("m", base_url=url, name=url) for url in urls]

@@ -309,6 +309,7 @@ def test_a_spoiled_request_is_answered(
     check(transports[backend], api, body, streams=streams)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("api", APIS)
 def test_every_field_may_be_anything(api: str, transports: dict[str, Transport]) -> None:
     odd: list[Any] = [

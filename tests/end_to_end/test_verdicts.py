@@ -107,6 +107,7 @@ def holds(result: rungwise.Result, api: str, form: str = "schema") -> None:
     assert "bittern" not in result.journal.to_json()
 
 
+@pytest.mark.sampled(12)
 def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> None:
     with asking(mode, [reply(form, RIGHT)], chain_of(api, form), policy=POLICY) as (ask, stage, _):
         events: list[Any] = []

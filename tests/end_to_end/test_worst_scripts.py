@@ -87,6 +87,7 @@ ATTAINED: dict[tuple[str, int], float] = {
 """What the default policy comes to; that of money is long."""
 
 
+@pytest.mark.full
 def test_the_default_policy_attains_what_is_stated(tmp_path: Path) -> None:
     """As a user would: the files that the command line has written, and what it has told beside
     them.

@@ -56,10 +56,10 @@ OWN = Rung(
     hint="Once more.",
 )
 SWAPPED = ("may_retry", "may_fall_back", "has_text", None)
-POLICIES: dict[str, Policy | TurnPolicy] = {
-    "default": Policy(),
-    "interactive": Policy.interactive(),
-    "narrow": Policy(
+POLICIES: dict[str, Callable[[], Policy | TurnPolicy]] = {
+    "default": Policy,
+    "interactive": Policy.interactive,
+    "narrow": lambda: Policy(
         limits=Limits(
             retries=0,
             nudges=0,
@@ -75,7 +75,7 @@ POLICIES: dict[str, Policy | TurnPolicy] = {
         ),
         after_refusal="end",
     ),
-    "wide": Policy(
+    "wide": lambda: Policy(
         limits=Limits(retries=1000, reasks=7),
         waits=Waits(
             retry_base=0.125,
@@ -86,15 +86,17 @@ POLICIES: dict[str, Policy | TurnPolicy] = {
         reserve=Reserve(share=0.0),
         switch_after={"empty": 2},
     ),
-    "own": Policy(table=CALL.with_rung(OWN, came_empty="may_nudge", tools_truncated=None)),
-    "shorter": Policy(
+    "own": lambda: Policy(table=CALL.with_rung(OWN, came_empty="may_nudge", tools_truncated=None)),
+    "shorter": lambda: Policy(
         table=CALL.without("prefill").reordered(
             "malformed", ["may_retry", "may_fall_back", "has_text", None]
         )
     ),
-    "turn": TurnPolicy(),
-    "turn without summary": TurnPolicy(summary=False, faults=1, compactions=0),
+    "turn": TurnPolicy,
+    "turn without summary": lambda: TurnPolicy(summary=False, faults=1, compactions=0),
 }
+"""Makers of policies, for a table of one's own is walked over when its policy is made."""
+
 CHANGES = [
     ("default", "interactive"),
     ("default", "narrow"),
@@ -105,6 +107,18 @@ CHANGES = [
     ("turn", "turn without summary"),
     ("turn without summary", "turn"),
 ]
+PICTURES = (
+    *POLICIES,
+    *(f"{name}, nothing off" for name in POLICIES),
+    *(f"{old} to {new}" for old, new in CHANGES),
+)
+"""The names of `pictures()`."""
+
+
+@cache
+def policy_of(name: str) -> Policy | TurnPolicy:
+    """Return a policy by its name."""
+    return POLICIES[name]()
 
 
 def picture(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Picture:
@@ -115,9 +129,7 @@ def picture(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Picture:
 @cache
 def pictures() -> dict[str, Picture]:
     """Return a picture of each policy, with and without rows that are off, and of each change."""
-    found = {name: picture(policy) for name, policy in POLICIES.items()}
-    hidden = {
-        f"{name}, nothing off": picture(policy, hides_off=True) for name, policy in POLICIES.items()
-    }
+    found = {name: picture(policy_of(name)) for name in POLICIES}
+    hidden = {f"{name}, nothing off": picture(policy_of(name), hides_off=True) for name in POLICIES}
     changes = {f"{old} to {new}": change_of(found[old], found[new]) for old, new in CHANGES}
     return {**found, **hidden, **changes}

@@ -62,7 +62,9 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
 _ADVICE: Final[Mapping[str, str]] = {
     "give it to the backend": "model api_key base_url api_version organization project prices "
     "capabilities prefill first_token stall default_headers extra_query",
-    "give it to the Client": "http async_http observer jitter clock sleep compactor",
+    "give it to the Client": "http async_http observer compactor",
+    "give the Client testing=rungwise.testing.Clocks(...)": "jitter clock sleep async_sleep "
+    "wall_clock",
     "make it a backend of the Client's chain": "fallbacks fallback chain backends",
     "give the messages as the first argument": "messages prompt input contents",
     "put it among the messages, with the role 'system'": "system instructions "

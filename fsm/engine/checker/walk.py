@@ -70,6 +70,11 @@ Change = tuple[str, str | None, tuple[str, ...]]
 Ladder = tuple[str, str]
 """An event, and the state in which it is fired."""
 
+Parent = tuple[int, Firing, Configuration]
+"""The configuration from which a walk first came, the firing that led on or one that does the same,
+and where it led.
+"""
+
 UNKNOWN_EVENT = "no event of any table"
 PROGRESS_EVERY = 1000
 
@@ -155,7 +160,7 @@ class _Walker:
         self.real = Run.at_start(table, limits)
         self.walked = Walked(table, limits, [], [], set())
         self.index: dict[Configuration, int] = {}
-        self.parents: list[tuple[int, PathStep] | None] = []
+        self.parents: list[Parent | None] = []
         self.fired = 0
         self.faults: dict[str, Property] = {}
         self.verdicts: dict[str, str] = {}
@@ -170,42 +175,41 @@ class _Walker:
         }
         met: set[str] = set()
         self.add((self.table.start, self.zero), None)
-        for index, (state, spent) in enumerate(self.walked.order):  # which grows on the way
+        for index, (state, _) in enumerate(self.walked.order):  # which grows on the way
             if state not in met:
                 met.add(state)
                 for event in (*self.table.events, UNKNOWN_EVENT):
                     if event not in events[state]:
                         self.look(index, event, ())
-            left = {}
-            counters = zip(self.table.counters, spent, self.limits, strict=True)
-            for name, count, limit in counters:
-                left[name] = count < limit
             for event in events[state]:
-                self.fire(index, event, left)
+                self.fire(index, event)
             if progress is not None and (index + 1) % PROGRESS_EVERY == 0:
                 progress(index + 1)
 
-    def add(self, configuration: Configuration, parent: tuple[int, PathStep] | None) -> int:
-        """Add a configuration with the step that led there, and return its index."""
+    def add(self, configuration: Configuration, parent: Parent | None) -> int:
+        """Add a configuration with what led there, and return its index."""
         index = self.index[configuration] = len(self.walked.order)
         self.walked.order.append(configuration)
         self.walked.edges.append(set())
         self.parents.append(parent)
         return index
 
-    def fire(self, index: int, event: str, left: dict[str, bool]) -> None:
+    def fire(self, index: int, event: str) -> None:
         """Fire an event in a configuration, or take what is known to come of it.
 
         Arguments:
             index: of the configuration.
             event: the event, which is fired with every combination of facts.
-            left: whether a unit of each counter is left.
         """
         state, spent = self.walked.order[index]
         read = tuple([spent[place] for place in self.counters[event, state]])
         key = (event, state, read)
         if self.repeats or key not in self.known:
             found = self.known[key] = {}
+            left = {}
+            counters = zip(self.table.counters, spent, self.limits, strict=True)
+            for name, count, limit in counters:
+                left[name] = count < limit
             for facts, first in self.combinations[event, state].at(left):
                 self.fired += 1
                 firing = self.look(index, event, facts, first)
@@ -213,13 +217,13 @@ class _Walker:
                     takes, refills = changes(self.table, firing.row, firing.ask)
                     found.setdefault((firing.after[0], takes, refills), firing)
             return
+        places = self.table.places
         for (target, takes, refills), known in self.known[key].items():
             after = list(spent)
-            for place, name in enumerate(self.table.counters):
-                if name in refills:
-                    after[place] = 0
-                elif name == takes:
-                    after[place] += 1
+            if takes is not None:
+                after[places[takes]] += 1
+            for name in refills:
+                after[places[name]] = 0
             self.arrive(index, known, (target, tuple(after)))
 
     def look(
@@ -278,9 +282,7 @@ class _Walker:
             end = (after[0], self.zero)
         target = self.index.get(end)
         if target is None:
-            before = self.walked.order[index]
-            step = self.step(evolve(firing, before=before, after=after))
-            target = self.add(end, (index, step))
+            target = self.add(end, (index, firing, after))
         self.walked.edges[index].add(target)
 
     # what was found
@@ -338,8 +340,10 @@ class _Walker:
         steps: list[PathStep] = []
         parent = self.parents[index]
         while parent is not None:
-            steps.append(parent[1])
-            parent = self.parents[parent[0]]
+            index, firing, after = parent
+            before = self.walked.order[index]
+            steps.append(self.step(evolve(firing, before=before, after=after)))
+            parent = self.parents[index]
         return tuple(reversed(steps))
 
     def step(self, firing: Firing) -> PathStep:

@@ -1045,6 +1045,7 @@ def seen_in(demo: str) -> dict[str, tuple[str, str, int]]:
 IN_SHORT = ("tool-round", "thinking-only", "tools")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "names",
     [IN_SHORT, pytest.param(tuple(SCENARIOS), marks=pytest.mark.full)],

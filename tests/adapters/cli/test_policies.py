@@ -156,6 +156,7 @@ def test_where_a_policy_of_calls_is_wanted_that_of_a_turn_is_told_apart() -> Non
         POLICY.convert("écoles:TURN_POLICY", None, None)
 
 
+@pytest.mark.full
 def test_the_page_plays_the_machine_of_a_turn(ours: Path) -> None:
     page = invoke("diagram", "écoles:TURN_POLICY", "--format", "html").stdout
     assert "<h1>Play the turn</h1>" in page

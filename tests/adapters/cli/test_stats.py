@@ -217,6 +217,7 @@ def test_a_journal_whose_values_are_of_other_types_is_left_out(folder: Path) -> 
     assert orjson.loads(result.stdout)["total"]["calls"] == 10
 
 
+@pytest.mark.full
 def test_numbers_beyond_all_measure_are_shown_all_the_same(tmp_path: Path) -> None:
     document = orjson.loads([*journals()][1])
     document["chain"][0]["prices"] = {"input": 1e12, "output": 1e12}

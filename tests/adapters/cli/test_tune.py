@@ -180,6 +180,7 @@ def test_numpy_is_an_extra(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "pip install 'rungwise[odds]'" in result.stderr
 
 
+@pytest.mark.full
 def test_processes_side_by_side_find_the_same(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("tune", "--rates", rates, "--done", "99", "--candidates", "8", "--json")
     side_by_side = invoke(*arguments)

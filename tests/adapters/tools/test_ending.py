@@ -366,6 +366,7 @@ except ToolsEnded as end:
 """  # noqa: E501
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["threads", "asyncio"])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_the_tools_and_a_second_one_the_waiting(way: str, times: int) -> None:

@@ -131,6 +131,7 @@ def as_blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
+@pytest.mark.sampled(2)
 def test_one_that_hangs_is_ended(server: Any) -> None:
     result, told = turn(
         server, [ToolCall("c1", "sleeps", "{}"), CALLS[0]], policy=TurnPolicy(tool_seconds=2.0)
@@ -145,6 +146,7 @@ def test_what_is_no_session_is_refused(wrong: Any) -> None:
         asyncio.run(rungwise.mcp_toolbox(wrong))
 
 
+@pytest.mark.sampled(2)
 def test_a_turn_without_an_event_loop_says_what_to_do(server: Any) -> None:
     async def run() -> None:
         async with mcp.Client(server) as session:

@@ -35,6 +35,7 @@ def targets(call: Call) -> list[str]:
     return [step.target for step in call.journal.steps if step.target != "await"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pleas", [0, 1, 2])
 def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
     policy = Policy(table=TABLE, limits=Limits(**OTHERS_OFF, pleas=pleas))

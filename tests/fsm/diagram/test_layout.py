@@ -10,7 +10,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram import VIEWS, View, draw, render
 from rungwise.fsm.diagram.svg.document import PITCH, SIZES
 from support.parsed_pictures import parts
-from support.pictures import PATHS, TABLES, pictures
+from support.pictures import PATHS, PICTURES, TABLES, pictures
 
 Box = tuple[float, float, float, float]
 
@@ -97,7 +97,7 @@ def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border(
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", pictures())
+@pytest.mark.parametrize("name", PICTURES)
 def test_nothing_of_a_policy_or_a_change_overlaps(name: str, view: View) -> None:
     text = draw(pictures()[name], "svg", view)
     check_texts(text)

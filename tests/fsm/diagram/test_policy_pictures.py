@@ -18,7 +18,7 @@ from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
 from rungwise.fsm.diagram.model import Picture
 from support.parsed_pictures import PARSERS, parts, words
-from support.pictures import CHANGES, LONG, POLICIES, SWAPPED, picture, pictures
+from support.pictures import CHANGES, LONG, POLICIES, SWAPPED, picture, pictures, policy_of
 from support.sampling import examples
 
 pytestmark = pytest.mark.sampled(4)
@@ -166,14 +166,14 @@ def rows_of(policy: Policy | TurnPolicy) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize(("format", "view"), PICTURES)
 def test_no_row_is_missing_whatever_is_off(format: Format, view: View, name: str) -> None:
-    policy = POLICIES[name]
+    policy = policy_of(name)
     found = PARSERS[format, view](table_of(policy), draw(pictures()[name], format, view))
     assert sorted(row[:4] for row in found) == rows_of(policy)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_is_off_can_be_left_out(name: str) -> None:
-    policy = POLICIES[name]
+    policy = policy_of(name)
     shown = pictures()[f"{name}, nothing off"]
     off = settings_of(policy).off
     on = sorted(
@@ -202,13 +202,13 @@ def test_a_change_shows_the_rows_of_both(
     """Where a state is gone, the words that name the states of a shared list need not name it; its
     arcs show it.
     """
-    tables = [table_of(POLICIES[name]) for name in (old, new)]
+    tables = [table_of(policy_of(name)) for name in (old, new)]
     both = evolve(tables[1], rows=dict.fromkeys(row for table in tables for row in table.rows))
     found = {
         row[:4]
         for row in PARSERS[format, view](both, draw(pictures()[f"{old} to {new}"], format, view))
     }
-    wanted = {*rows_of(POLICIES[old]), *rows_of(POLICIES[new])}
+    wanted = {*rows_of(policy_of(old)), *rows_of(policy_of(new))}
     assert {row for row in found if row[1] == both.hub} == {
         row for row in wanted if row[1] == both.hub
     }
@@ -219,16 +219,16 @@ def test_the_counts_are_those_of_what_is_drawn() -> None:
     found = pictures()
     count = len(CALL.rows)
     assert found["default"].rows == f"{count} rows"
-    off = len(settings_of(POLICIES["narrow"]).off)
+    off = len(settings_of(policy_of("narrow")).off)
     assert found["narrow"].rows == f"{count} rows, {off} of them off"
     assert found["narrow, nothing off"].rows == f"{count - off} rows, {off} that are off left out"
-    assert found["turn"].rows == f"{len(table_of(POLICIES['turn']).rows)} rows"
+    assert found["turn"].rows == f"{len(table_of(policy_of('turn')).rows)} rows"
     for format, view in PICTURES:
         assert found["narrow"].rows.replace(f"{count} ", "") in draw(found["narrow"], format, view)
 
 
 def test_one_call_draws_a_policy() -> None:
-    narrow = POLICIES["narrow"]
+    narrow = policy_of("narrow")
     for (format, view), text in drawn(narrow).items():
         assert rungwise.draw_policy(narrow, format, view) == text
     assert rungwise.draw_policy(narrow, hides_off=True) == draw(

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import attrs
@@ -382,7 +383,7 @@ def test_honest_calls_pass_as_call_as_result_and_as_error(script: list[Any], str
         DEFAULT, script, chain=2, is_streaming=streams, events=events, contents=streams
     )
     seen = events if streams else None
-    testing.assert_call_honest(call, events=seen, certificate=CERTIFICATES[id(DEFAULT)])
+    testing.assert_call_honest(call, events=seen, certificate=certificates()[id(DEFAULT)])
     testing.assert_call_honest(call.result, events=seen, request=call.request)
     if not call.result.is_success:
         testing.assert_call_honest(error_of(call.result), events=seen)
@@ -525,7 +526,11 @@ def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[Pl
 OPENS = st.lists(st.booleans(), max_size=3)
 """Whether the backends are open at which a call arrives."""
 
-CERTIFICATES = {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIGHT)}
+
+@cache
+def certificates() -> dict[int, Any]:
+    """Return the certificate of each policy, by the policy's `id`."""
+    return {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIGHT)}
 
 
 def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **options: Any) -> None:
@@ -533,7 +538,7 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
     call = testing.run(
         policy, script, events=events, jitter=lambda: 1.0, has_compactor=True, **options
     )
-    certificate = CERTIFICATES[id(policy)] if certified else None
+    certificate = certificates()[id(policy)] if certified else None
     testing.assert_call_honest(
         call, certificate=certificate, events=events if call.is_streaming else None
     )

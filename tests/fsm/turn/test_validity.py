@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import assume, find, given
+from hypothesis import Phase, assume, find, given, settings
 from hypothesis import strategies as st
 
 from rungwise import Message, TextPart, ToolCall, ToolResult
@@ -240,4 +240,8 @@ def test_a_lost_message_of_a_pair_is_found(messages: Conversation, data: st.Data
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_occurs(form: str) -> None:
-    find(conversations(forms=[form]), lambda messages: any(read(each).calls for each in messages))
+    find(
+        conversations(forms=[form]),
+        lambda messages: any(read(each).calls for each in messages),
+        settings=settings(phases=[Phase.generate]),
+    )

@@ -267,6 +267,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("budget", "reserve", "backends", "kept"), KEPT)
 def test_it_says_what_the_last_backend_has_at_least(
     budget: Budget,

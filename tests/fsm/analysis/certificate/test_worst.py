@@ -305,6 +305,7 @@ DETOURS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("given", DETOURS, ids=range(len(DETOURS)))
 @pytest.mark.parametrize("attempts", [2, 3, 5])
 def test_a_rung_that_sends_nothing_spends_its_counter_and_no_attempt(
@@ -344,6 +345,7 @@ def test_a_backend_that_cannot_be_paid_for_leaves_its_attempt_to_the_others(
     assert (waiting.value, waiting.is_exact, waited) == (10.0, True, 10.0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fallbacks", [1, 2])
 @pytest.mark.parametrize("attempts", [1, 2, 3, 4])
 def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -> None:
@@ -358,6 +360,7 @@ def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -
         check_against_brute_force(policy, limits(**more, fallbacks=fallbacks), 4096)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("refills_on", [None, "added_text"])
 @pytest.mark.parametrize("attempts", [4, 50])
 def test_a_rung_of_ones_own_that_refills_others_is_counted_without_slack(
@@ -383,6 +386,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", KEPT, ids=range(len(KEPT)))
 def test_the_heaviest_path_leaves_an_attempt_to_each_later_backend(given: dict[str, int]) -> None:
     policy = Policy(limits=Limits(**given))
@@ -479,6 +483,7 @@ def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, fact: 
 PATIENT = {"empty": 1000}  # for which the values allow
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "policy",
     [Policy(), Policy.interactive(), Policy(reserve=Reserve(share=0.0), switch_after=PATIENT)],
@@ -731,6 +736,7 @@ def test_the_whole_time_is_that_of_the_attempts_and_the_waits_within_the_budget(
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backends", [1, 2, 3])
 @pytest.mark.parametrize("seconds", [10.0, 100.0, 900.0])
 def test_a_budget_of_seconds_is_waited_for_to_all_but_its_end(
@@ -758,7 +764,10 @@ def test_a_wait_that_ends_with_the_budget_is_not_kept() -> None:
     assert (not_kept.outcome, not_kept.attempts) == ("failed", 1)
 
 
-def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() -> None:
+@pytest.mark.parametrize("backends", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained(
+    backends: int,
+) -> None:
     """Try every script of a few replies on real calls, whatever the search believes of rows and
     facts.
     """
@@ -782,26 +791,25 @@ def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() 
         Failure("auth"),
         Failure("context_overflow"),
     ]
-    for backends in (1, 2):
-        links = [PlainLink(f"backend {number}") for number in range(backends)]
-        found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, 100, 10)
-        spent = [0.0, 0.0]
-        for script in product(kinds, repeat=4):
-            call = play(
-                policy,
-                script,
-                chain=links,
-                request=Request("hi", max_tokens=100),
-                has_compactor=True,
-            )
-            waited = sum(
-                step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent"
-            )
-            spent = [max(spent[0], call.result.attempts), max(spent[1], waited)]
-        for worst, most in zip(found[:2], spent, strict=True):
-            assert most <= worst.value
-            assert worst.attained <= most
-            assert not worst.is_exact or most == worst.value
+    links = [PlainLink(f"backend {number}") for number in range(backends)]
+    found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, 100, 10)
+    spent = [0.0, 0.0]
+    for script in product(kinds, repeat=4):
+        call = play(
+            policy,
+            script,
+            chain=links,
+            request=Request("hi", max_tokens=100),
+            has_compactor=True,
+        )
+        waited = sum(
+            step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent"
+        )
+        spent = [max(spent[0], call.result.attempts), max(spent[1], waited)]
+    for worst, most in zip(found[:2], spent, strict=True):
+        assert most <= worst.value
+        assert worst.attained <= most
+        assert not worst.is_exact or most == worst.value
 
 
 @pytest.mark.full

@@ -134,6 +134,7 @@ YIELDING = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("attempts", "script"), YIELDING)
 def test_a_dear_backend_that_is_asked_with_a_raised_cap_stays_within_the_worst_case(
     attempts: int, script: str

@@ -173,6 +173,7 @@ def case_of(seed: int) -> tuple[Policy, Rates]:
     return policy, random_rates(chance, chance.randint(1, 3))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_the_odds_are_those_of_the_matrix(seed: int) -> None:
     policy, rates = case_of(seed)

@@ -3,6 +3,7 @@
 import random
 import re
 from collections import defaultdict
+from functools import cache
 from html import unescape
 from itertools import combinations
 from xml.etree import ElementTree
@@ -51,6 +52,7 @@ def rates_of(names: tuple[str, ...] = NAMES, often: float = 1.0) -> Rates:
     return Rates([BackendRates(name=name, prices=Prices(1.25, 10), fresh=every) for name in names])
 
 
+@cache
 def odds_of_many() -> list[tuple[Odds, Odds]]:
     """Return odds of the default policy and of another one, for rates of many kinds."""
     found = [rates_of(), rates_of(often=12), rates_of(NAMES[:1]), rates_of(HOSTILE, 5)]
@@ -58,13 +60,29 @@ def odds_of_many() -> list[tuple[Odds, Odds]]:
     return [(odds(Policy(), rates), odds(NEW, rates)) for rates in found]
 
 
-MANY = odds_of_many()
-ONE = odds(Policy(budget=Budget(attempts=1)), rates_of(often=5))
-FOUND, OTHER = MANY[0]
+def usual() -> Odds:
+    """Return odds of the default policy."""
+    return odds_of_many()[0][0]
 
 
-@pytest.mark.parametrize("found", [each for pair in MANY for each in pair])
-def test_curves_are_short_and_agree_with_the_quantiles(found: Odds) -> None:
+def other() -> Odds:
+    """Return those of another policy."""
+    return odds_of_many()[0][1]
+
+
+@cache
+def of_one_attempt() -> Odds:
+    return odds(Policy(budget=Budget(attempts=1)), rates_of(often=5))
+
+
+PLACES = range(10)
+"""Where each pair stands among the odds of many."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("which", [0, 1])
+def test_curves_are_short_and_agree_with_the_quantiles(place: int, which: int) -> None:
+    found = odds_of_many()[place][which]
     for spread in (found.attempts, found.seconds, found.money):
         if spread is None:
             continue
@@ -79,8 +97,10 @@ def test_curves_are_short_and_agree_with_the_quantiles(found: Odds) -> None:
             )
 
 
-@pytest.mark.parametrize("found", [each for pair in MANY for each in pair])
-def test_flows_go_on_from_where_they_arrive_and_end_in_the_outcomes(found: Odds) -> None:
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("which", [0, 1])
+def test_flows_go_on_from_where_they_arrive_and_end_in_the_outcomes(place: int, which: int) -> None:
+    found = odds_of_many()[place][which]
     into: defaultdict[object, float] = defaultdict(float, {(1, "ask"): 1.0})
     out = defaultdict[object, float](float)
     ends = defaultdict[str, float](float)
@@ -100,8 +120,9 @@ def svgs(found: Odds, old: Odds | None = None) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(svg) for *_, svg in pictures_of(found, old)]
 
 
-@pytest.mark.parametrize(("old", "new"), MANY)
-def test_what_flows_into_a_node_flows_out_or_ends(old: Odds, new: Odds) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_what_flows_into_a_node_flows_out_or_ends(place: int) -> None:
+    old, new = odds_of_many()[place]
     for svg in svgs(new, old)[:2]:
         into = defaultdict[str, float](float)
         out = defaultdict[str, float](float)
@@ -124,7 +145,7 @@ def test_what_flows_into_a_node_flows_out_or_ends(old: Odds, new: Odds) -> None:
 
 
 def test_calls_of_one_attempt_have_one_column_before_their_outcomes() -> None:
-    [flows, *_] = svgs(ONE)
+    [flows, *_] = svgs(of_one_attempt())
     assert {each.attrib["data-node"] for each in flows.findall(".//*[@data-node]")} == {
         "1 ask at gpt-5 eu",
         "2 done",
@@ -151,8 +172,9 @@ def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     return left, left + w, y - 0.75 * size, y + 0.2 * size
 
 
-@pytest.mark.parametrize(("old", "new"), [*MANY, (ONE, FOUND)])
-def test_no_labels_overlap_or_leave_the_picture(old: Odds, new: Odds) -> None:
+@pytest.mark.parametrize("place", [*PLACES, None])
+def test_no_labels_overlap_or_leave_the_picture(place: int | None) -> None:
+    old, new = (of_one_attempt(), usual()) if place is None else odds_of_many()[place]
     for svg in svgs(new, old):
         w = float(svg.attrib["width"])
         h = float(svg.attrib["height"])
@@ -170,26 +192,28 @@ def test_no_labels_overlap_or_leave_the_picture(old: Odds, new: Odds) -> None:
 
 
 def test_the_values_on_the_page_are_those_of_the_odds() -> None:
-    page = FORMS[".html"](FOUND, None)
+    page = FORMS[".html"](usual(), None)
     cells = [unescape(cell) for cell in re.findall(r"<td data-heading=[^>]*>(.*?)</td>", page)]
     assert cells == [
-        cell for rows in tables_of(FOUND) for _, texts, _ in rows[1:] for cell in texts if cell
+        cell for rows in tables_of(usual()) for _, texts, _ in rows[1:] for cell in texts if cell
     ]
     shares = [
         float(cell.removesuffix(" %")) / 100
-        for cell in cells[: sum(map(bool, FOUND.outcomes.values()))]
+        for cell in cells[: sum(map(bool, usual().outcomes.values()))]
     ]
-    assert shares == pytest.approx([share for share in FOUND.outcomes.values() if share], rel=5e-3)
+    assert shares == pytest.approx(
+        [share for share in usual().outcomes.values() if share], rel=5e-3
+    )
     assert "<script" not in page
-    for name, value in FOUND.seconds.quantiles.items():
+    for name, value in usual().seconds.quantiles.items():
         assert value is not None
         assert f"{value:.4g}" in cells, name
         assert f">{value:.3g} s</text>" in page
 
 
 def test_the_page_of_two_policies_shows_both() -> None:
-    page = unescape(FORMS[".html"](OTHER, FOUND))
-    comparison = compare(FOUND, OTHER)
+    page = unescape(FORMS[".html"](other(), usual()))
+    comparison = compare(usual(), other())
     assert comparison.summary in page
     for title in ("How calls go before", "How calls go now", "Seconds of a call", "Cost of a call"):
         assert title in page
@@ -217,24 +241,24 @@ def test_names_from_outside_are_escaped() -> None:
 
 
 def test_a_policy_beside_itself_is_no_change() -> None:
-    for found, _ in MANY:
+    for found, _ in odds_of_many():
         comparison = compare(found, found)
         assert comparison.summary == "no change"
         assert {figure.texts[2] for figure in comparison.figures} == {"="}
-    assert "no change" in FORMS[""](FOUND, FOUND)
+    assert "no change" in FORMS[""](usual(), usual())
 
 
 def test_the_summary_tells_what_changes_most() -> None:
     worse = attrs.evolve(
-        FOUND,
+        usual(),
         outcomes={"done": 0.9991, "failed": 0.0009},
-        seconds=attrs.evolve(FOUND.seconds, quantiles={**FOUND.seconds.quantiles, "p99": 21.0}),
+        seconds=attrs.evolve(usual().seconds, quantiles={**usual().seconds.quantiles, "p99": 21.0}),
     )
     better = attrs.evolve(
         worse,
         outcomes={"done": 0.9997, "refused": 0.0003},
-        seconds=attrs.evolve(FOUND.seconds, quantiles={**FOUND.seconds.quantiles, "p99": 34.0}),
-        money=FOUND.money and attrs.evolve(FOUND.money, mean=FOUND.money.mean * 1.03),
+        seconds=attrs.evolve(usual().seconds, quantiles={**usual().seconds.quantiles, "p99": 34.0}),
+        money=usual().money and attrs.evolve(usual().money, mean=usual().money.mean * 1.03),
     )
     comparison = compare(worse, better)
     assert comparison.summary == "done 99.91 -> 99.97 %, P99 21 -> 34 s, cost +3 %"
@@ -245,7 +269,7 @@ def test_the_summary_tells_what_changes_most() -> None:
         "failed": "-0.09 points",
         "refused": "+0.03 points",
     }
-    waits = compare(FOUND, attrs.evolve(FOUND, waited=FOUND.waited * 3))
+    waits = compare(usual(), attrs.evolve(usual(), waited=usual().waited * 3))
     assert waits.summary == "other figures change, but not done, P99 and cost"
     assert waits.tables[4][2][1][2] == "x 3"
 
@@ -267,14 +291,14 @@ def test_few_digits_tell_figures_apart_and_quantiles_may_lie_beyond_the_grid() -
 
 
 def test_a_comparison_passes_through_json() -> None:
-    comparison = compare(FOUND, OTHER)
+    comparison = compare(usual(), other())
     data = orjson.loads(orjson.dumps(attrs.asdict(comparison)))
     assert (
         Comparison(data["summary"], tuple([Figure(**each) for each in data["figures"]]))
         == comparison
     )
-    flows = orjson.loads(orjson.dumps(attrs.asdict(FOUND)))["flows"]
-    assert flows == [attrs.asdict(each) for each in FOUND.flows]
+    flows = orjson.loads(orjson.dumps(attrs.asdict(usual())))["flows"]
+    assert flows == [attrs.asdict(each) for each in usual().flows]
 
 
 def test_the_picture_of_the_docs_is_that_of_the_example() -> None:

@@ -91,6 +91,7 @@ def test_the_front_holds_what_nothing_dominates(tuned: Tuned) -> None:
         assert each.odds == odds(each.policy, each.rates), "in full precision"
 
 
+@pytest.mark.full
 def test_a_small_space_is_searched_in_full() -> None:
     found = tune(Policy(), RATES, GOAL, space=TINY)
     assert_is_front(found)
@@ -113,6 +114,7 @@ def test_a_small_space_is_searched_in_full() -> None:
     assert found.best.figures.cost == pytest.approx(min(meets), rel=0.01), "equal to three digits"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "goal", [{"done": 0.999}, {"p99": 4}, {"cost": 0.0015}, {"done": 0.99, "cost": 0.002}]
 )
@@ -141,6 +143,7 @@ def test_what_cannot_be_met_says_why() -> None:
     assert f"the least is {least:.4g} (" in cost
 
 
+@pytest.mark.full
 def test_targets_that_exclude_each_other_say_how_near_they_come() -> None:
     front = tune(Policy(), RATES, Targets(p99=0.1), space=TINY).front
     p99 = min(each.figures.p99 for each in front)
@@ -199,6 +202,7 @@ def test_the_same_input_gives_the_same_result_however_it_is_computed(tuned: Tune
     assert counts == [*range(1, 31)]
 
 
+@pytest.mark.full
 def test_the_order_of_the_chain_matters() -> None:
     found = tune(Policy(), Rates((DEAR, CHEAP)), Targets(done=0.9), candidates=30)
     assert found.best is not None

@@ -50,6 +50,7 @@ def compare(seed: int, turns: int) -> None:
     assert_agree(odds(policy, rates), sample, is_timed=seed % 5 == 4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_odds_are_those_of_sampled_turns(seed: int) -> None:
     compare(seed, 500)
@@ -61,6 +62,7 @@ def test_the_odds_are_those_of_many_sampled_turns(seed: int) -> None:
     compare(seed, 2_000)
 
 
+@pytest.mark.full
 def test_budgets_are_exceeded_as_often_as_in_the_sample() -> None:
     policy, rates = case_of(100)
     sample = TurnSample()

@@ -61,6 +61,7 @@ def chain(keyword: str, of: int = 40) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("keyword", "value"), [("anyOf", 1), ("oneOf", 1), ("allOf", "fits")])
 def test_alternatives_within_alternatives_are_bounded(keyword: str, value: Any) -> None:
     assert told(chain(keyword), value) == TOO_MUCH
@@ -103,6 +104,7 @@ DEPENDENT = {"dependentRequired": {str(n): list(map(str, range(300))) for n in r
 WIDE = {str(n): 0 for n in range(300)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
