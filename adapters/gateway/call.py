@@ -101,7 +101,7 @@ class GatewayCall(AnswerWriter):
         except Exception as error:
             return self.failed(error)
         except BaseException as error:  # the program went away
-            self._kept(getattr(error, "result", None))
+            self._keep_once(getattr(error, "result", None))
             raise
 
     async def _apieces(self, pump: Pump) -> AsyncIterator[bytes]:
@@ -126,4 +126,4 @@ class GatewayCall(AnswerWriter):
         """Keep the result of a stream that was left before its end."""
         if stream is not None and not self._is_kept:
             with suppress(IllegalEvent):
-                self._kept(stream.result)
+                self._keep_once(stream.result)

@@ -55,7 +55,7 @@ class AnswerWriter:
     forward: Forward | None = None
     _is_kept: bool = field(default=False, init=False)
 
-    def _kept(self, result: Result | None) -> None:
+    def _keep_once(self, result: Result | None) -> None:
         """Keep a result once; None for a call that has none."""
         if result is not None and self.keep is not None and not self._is_kept:
             self._is_kept = True
@@ -128,7 +128,7 @@ class AnswerWriter:
     def headers(self, result: Result | None) -> dict[str, str]:
         """Return the headers of the response, and keep the result of a call that has ended."""
         id = self.request.call_id
-        self._kept(result)
+        self._keep_once(result)
         headers = {
             "content-type": "application/json",
             "x-request-id": id,

@@ -23,7 +23,7 @@ class Displayable:
 
     def _digest(self) -> Digest | None:
         """Return the run in brief; None if there is nothing to show."""
-        raise NotImplementedError
+        return None
 
     def _repr_html_(self) -> str | None:
         from rungwise.fsm.diagram.page.templates import digest_html

@@ -11,6 +11,7 @@ sockets, threads and timeouts decide there when something comes back.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, frozen
@@ -62,7 +63,7 @@ class Arrival:
     deltas: Sequence[Text | Reasoning] = ()
 
 
-class Answers:
+class Answers(ABC):
     """Say what comes back for each send of a call.
 
     A subclass must define `answer`. The other methods do what the simplest driver does.
@@ -70,9 +71,9 @@ class Answers:
 
     __slots__ = ()
 
+    @abstractmethod
     def answer(self, call: Call, sent: Send, now: float) -> Arrival:
         """Return what comes back for a send that went out now."""
-        raise NotImplementedError
 
     def proposed(self, call: Call, send: Send) -> Send | None:
         """Return what is to go out instead of a proposal; None ends the play there."""

@@ -6,6 +6,7 @@ each send of a call, what the tools return, what the compactor makes of the conv
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
 from rungwise.fsm.call.call import Call
@@ -16,11 +17,10 @@ from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolO
 from rungwise.fsm.turn.turn import Turn
 
 
-class TurnAnswers:
+class TurnAnswers(ABC):
     """Say what comes of each action of a turn.
 
-    A subclass must define `of_call`, and `outcomes` and `compacted` for turns that have tools or a
-    compactor.
+    A subclass must define `of_call`, `outcomes` and `compacted`.
     """
 
     __slots__ = ()
@@ -28,17 +28,17 @@ class TurnAnswers:
     def begins(self, action: Action) -> None:
         """Note an action that begins now."""
 
+    @abstractmethod
     def of_call(self, call: Call) -> Answers:
         """Return what comes back for each send of a call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outcomes(self, action: RunTools) -> Iterable[ToolOutcome]:
         """Yield the outcome of each tool, in order; each moves the clock on by what it takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compacted(self, action: Compact) -> Sequence[PlainMessage | Message] | Exception:
         """Return the shortened conversation, or what the compactor raised."""
-        raise NotImplementedError
 
 
 def play_turn(turn: Turn, answers: TurnAnswers, clock: PlayClock) -> Turn:

@@ -62,6 +62,7 @@ def test_a_unit_of_more_takes_no_more_calls(name: str) -> None:
     assert max(more) < MOST * first, (first, *more)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["parts", "parts, streamed", "messages", "tool calls in a round", "a journal, read"]
 )

@@ -103,6 +103,7 @@ def test_what_is_wider_than_the_window_is_found(open_tab: Open, tmp_path: Path, 
         assert_page_fits(show(open_tab, tmp_path, PLAIN + body, width=390))
 
 
+@pytest.mark.full
 def test_what_may_scroll_may(open_tab: Open, tmp_path: Path) -> None:
     body = "<div id=picture style='overflow: auto'><p style='width: 500px'>.</p></div>"
     short = (

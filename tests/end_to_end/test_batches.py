@@ -99,6 +99,7 @@ def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
     assert "20  done" in err
 
 
+@pytest.mark.full
 def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_are_asked_for(
     folder: Path, server: Any
 ) -> None:

@@ -16,6 +16,9 @@ from support.documents import CHECKED, ELSEWHERE, SHOWN, Oracle, evaluators, run
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/pages").rglob("*.md"))]
 WITH_CODE = [path for path in PAGES if "```" in path.read_text(encoding="utf-8")]
+SLOW = {"reviewing.md", "how-it-works.md", "odds.md", "cost.md"}
+"""Pages whose examples compute for seconds: `.ci/run full` runs these."""
+
 BACKENDS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama")
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OLLAMA_API_KEY")
 
@@ -53,7 +56,14 @@ def oracle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Oracle]:
         yield oracle
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.full] if path.name in SLOW else [])
+        for path in WITH_CODE
+    ],
+    ids=name_of,
+)
 def test_every_block_of_a_page_runs(
     path: Path,
     oracle: Oracle,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 import attrs
@@ -59,12 +58,6 @@ def room_of(module: str) -> str:
             return "rungwise"
 
 
-@cache
-def tree_of(source: str) -> ast.Module:
-    """Parse a source, which several tests look at, once."""
-    return ast.parse(source)
-
-
 def imports_in(by: str, source: str) -> Iterator[Import]:
     """List a module's imports of the package: at the top, inside functions, and for types only."""
 
@@ -85,7 +78,7 @@ def imports_in(by: str, source: str) -> Iterator[Import]:
             )
             yield from visit(child, is_late, is_for_types or for_types)
 
-    yield from visit(tree_of(source), False, False)
+    yield from visit(ast.parse(source), False, False)
 
 
 def _named_by(node: ast.AST) -> Iterable[str]:

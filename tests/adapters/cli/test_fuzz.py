@@ -451,6 +451,7 @@ def test_a_call_with_little_time_waits_for_others_no_longer_than_that() -> None:
         assert fuzzer.run(examples=60) is None
 
 
+@pytest.mark.full
 def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
     result = invoke("fuzz", "--examples", 5, "-o", tmp_path / "no" / "where.toml")
     assert result.exit_code == 2

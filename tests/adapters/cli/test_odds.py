@@ -147,7 +147,7 @@ def test_odds_are_drawn_on_a_page_and_as_a_picture(
     assert "a picture ends in .svg or .html" in result.stderr
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_a_change_of_policy_shows_the_odds_where_there_are_rates(
     policies: tuple[Path, Path, Path], form: str

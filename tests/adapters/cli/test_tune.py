@@ -165,6 +165,7 @@ def test_bad_files_are_refused(rates: Path, tmp_path: Path) -> None:
     assert "needs prices in the rates; missing: cheap, dear" in result.stderr
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("time", "seconds"), [("20", 20.0), ("20s", 20.0), ("1m", 60.0), ("1.5h", 5400.0)]
 )

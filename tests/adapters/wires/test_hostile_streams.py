@@ -356,7 +356,7 @@ def seconds_for(api: str, kinds: tuple[str, ...], size: int) -> float:
     return least
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @ALL
 @pytest.mark.parametrize("kind", STREAMS)
 def test_sixteen_times_the_pieces_take_no_fifty_times_as_long(api: str, kind: str) -> None:

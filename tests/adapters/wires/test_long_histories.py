@@ -91,7 +91,7 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("api", sampled(protocols.PROTOCOLS, one_in=3))
 @pytest.mark.parametrize("kind", LONG)
 def test_the_work_is_linear(kind: str, api: str) -> None:

@@ -127,6 +127,7 @@ def test_targets_that_can_be_met_are_met_by_the_cheapest(goal: dict[str, float])
     assert found.best.figures.cost == pytest.approx(min(meeting), rel=0.01)
 
 
+@pytest.mark.full
 def test_what_cannot_be_met_says_why() -> None:
     policy = Policy(limits=Limits(**OTHERS_OFF))
     found = tune(policy, RATES, Targets(done=0.99999, p99=0.5, cost=1e-9), space=TINY)

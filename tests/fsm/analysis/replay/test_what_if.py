@@ -209,6 +209,7 @@ def test_a_rung_of_ones_own_that_says_the_same_leaves_its_reply_as_it_was() -> N
     )
 
 
+@pytest.mark.full
 def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -> None:
     odd = Fact("is_odd", of=lambda seen: True)
     old, new = pondering(odd), pondering(odd, change=lambda material, led: None)
