@@ -88,7 +88,7 @@ class Answers(ABC):
         """Yield a moment for as long as other calls hold what the proposal needs."""
         return ()
 
-    def deliver(self, events: Iterable[StreamEvent]) -> None:
+    def deliver(self, events: Iterable[StreamEvent]) -> None:  # noqa: B027, most play without
         """Take what a consumer of the stream receives."""
 
 

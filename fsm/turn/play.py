@@ -25,7 +25,7 @@ class TurnAnswers(ABC):
 
     __slots__ = ()
 
-    def begins(self, action: Action) -> None:
+    def begins(self, action: Action) -> None:  # noqa: B027, most note nothing
         """Note an action that begins now."""
 
     @abstractmethod
