@@ -5,6 +5,7 @@ full`.
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,8 @@ from support.facts import fact as fact
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.sampling import mark_the_rest_as_full
+
+PAGES = Path(__file__).parent / "browser"
 
 # No example fails for its time: a machine that is busy is slow. An ordinary run tries the same
 # examples each time, so that what fails there is what has changed; the thorough one, and `rungwise
@@ -42,10 +45,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, and begin
     with the slowest.
 
-    One that takes minutes and begins among the last would keep every other processor waiting.
+    One that takes minutes and begins among the last would keep every other processor waiting. The
+    tests of pages come next: what a process begins with is not taken over by another, which would
+    have to start a browser of its own.
     """
     mark_the_rest_as_full(items)
-    items.sort(key=lambda item: item.get_closest_marker("slowest") is None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("slowest") is not None:
+        return 0
+    if item.path.is_relative_to(PAGES):
+        return 1
+    return 2
 
 
 def pytest_collection_finish() -> None:

@@ -276,6 +276,7 @@ def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
     assert len(server.requests) == 1
 
 
+@pytest.mark.full
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
     serve: Any,
     backend_of: Any,

@@ -158,6 +158,7 @@ def test_an_approval_may_come_in_another_process(
     assert log.read_text() == "ring heron\n"
 
 
+@pytest.mark.full
 def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
     serve: Any,
     backend_of: Any,

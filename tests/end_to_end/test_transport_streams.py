@@ -305,6 +305,7 @@ def plays(draw: st.DrawFn) -> Play:
     return Play(draw(st.sampled_from(APIS)), draw(st.sampled_from(STREAMS)), *flags, links)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.sampled(1)
 @settings(
     max_examples=examples(300),

@@ -122,6 +122,7 @@ def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> Non
     holds(result, api, form)
 
 
+@pytest.mark.sampled(12)
 def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str) -> None:
     with asking(
         mode, [reply(form, WRONG), reply(form, RIGHT)], chain_of(api, form), policy=POLICY

@@ -70,12 +70,9 @@ def imports_in(by: str, source: str) -> Iterator[Import]:
                 is_for_types=is_for_types,
             )
         is_late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        is_guard = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for child in ast.iter_child_nodes(node):
-            for_types = (
-                isinstance(node, ast.If)
-                and child in node.body
-                and "TYPE_CHECKING" in ast.unparse(node.test)
-            )
+            for_types = is_guard and child in node.body
             yield from visit(child, is_late, is_for_types or for_types)
 
     yield from visit(ast.parse(source), False, False)

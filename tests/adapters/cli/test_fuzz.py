@@ -603,6 +603,7 @@ def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(
         assert_turn_honest(run_turn(TurnPolicy(), script))
 
 
+@pytest.mark.full
 def test_prices_reach_the_calls_and_their_certificate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
