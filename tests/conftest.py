@@ -23,7 +23,7 @@ PAGES = Path(__file__).parent / "browser"
 settings.register_profile("thorough", deadline=None)
 settings.register_profile(
     "ordinary",
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     derandomize=True,
 )
