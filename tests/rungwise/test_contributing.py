@@ -74,6 +74,12 @@ path = ["ask", "continuation", "plead by may_plead", "done"]
 spent = { continuations = 1, pleads = 1 }
 
 [[expect]]
+that = "a continuation gives no plea back"
+given = ["filtered", "cut", "filtered"]
+path = ["ask", "plead", "continuation", "partial"]
+spent = { pleads = 1, continuations = 1 }
+
+[[expect]]
 that = "a retry before it stays spent, and so does the plea"
 given = ["error_500", "filtered", "error_500"]
 path = ["ask", "retry", "plead", "retry", "retry", "failed"]

@@ -11,7 +11,7 @@ from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, 
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if
 from rungwise.fsm.analysis.replay.what_if_turns import what_if_recorded
-from support.changes import recorded
+from support.changes import of_known_rungs, recorded
 from support.tables import OTHERS_OFF
 from support.turns import calling, played, random_turn, said
 
@@ -38,7 +38,7 @@ def under(policy: Policy, *replies: Any, old: Policy | None = None) -> WhatIf:
 )
 def test_under_its_own_policy_a_call_takes_its_own_path(replies: tuple[Any, ...]) -> None:
     journal = recorded(*replies)
-    found = what_if(journal, Policy())
+    found = what_if(journal, of_known_rungs())
     steps = len([step for step in journal.steps if step.event != "skipped"])
     assert (found.kind, found.steps, found.of, found.outcome) == (
         "same",
