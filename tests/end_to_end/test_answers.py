@@ -7,6 +7,7 @@ import pytest
 from rungwise import Client, Result, ToolCall
 from rungwise.core import Request
 from rungwise.testing import Clocks, ScriptedReply
+from support.modes import ask
 
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (
@@ -57,12 +58,6 @@ def test_tool_calls_are_done_with_their_arguments_exactly_as_sent(run: Any) -> N
     assert ended.bodies[0]["tools"] == TOOLS
 
 
-def test_tool_calls_beside_text_keep_both(run: Any) -> None:
-    ended = run([ScriptedReply(text="I will look it up.", tool_calls=CALLS)])
-    ended.was("done", "I will look it up.", tool_calls=CALLS)
-    assert ended.result.plain_message["content"] == "I will look it up."
-
-
 def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any) -> None:
     ended = run([ScriptedReply(tool_calls=[ToolCall("call_a", "now", "")])], tools=TOOLS)
     ended.was("done")
@@ -71,15 +66,11 @@ def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any
     ]
 
 
-def test_a_body_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
-    ended = run(
-        [
-            ScriptedReply(
-                text="Grüße 🪜 aus dem Schilf.", reasoning="hm", tool_calls=CALLS, write_sizes=(1,)
-            )
-        ]
-    )
-    ended.was("done", "Grüße 🪜 aus dem Schilf.", tool_calls=CALLS, counts=[1])
+def test_text_beside_tool_calls_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
+    text = "Grüße 🪜 aus dem Schilf."
+    ended = run([ScriptedReply(text=text, reasoning="hm", tool_calls=CALLS, write_sizes=(1,))])
+    ended.was("done", text, tool_calls=CALLS, counts=[1])
+    assert ended.result.plain_message["content"] == text
 
 
 @pytest.mark.parametrize(
@@ -149,15 +140,13 @@ def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
     assert request.headers["x-team"] == "birds"
 
 
-@pytest.mark.parametrize("streams", [False, True])
 def test_a_lone_surrogate_in_a_message_is_repaired_before_sending(
-    serve: Any, backend_of: Any, streams: bool
+    serve: Any, backend_of: Any, mode: str
 ) -> None:
     messages = [{"role": "user", "content": "half a bird: \ud83e."}]
     provider = serve(ScriptedReply(text="A heron."))
     with Client(backend_of(provider)) as client:
-        result = list(client.stream(messages))[-1] if streams else client.call(messages)
-    assert result.text == "A heron."
+        assert ask(client, mode, messages).text == "A heron."
     assert provider.requests[0].body["messages"] == [
         {"role": "user", "content": "half a bird: \ufffd."}
     ]

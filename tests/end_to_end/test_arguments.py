@@ -278,7 +278,7 @@ async def awaited(*given: Any) -> float:
     return 0.0
 
 
-@pytest.mark.parametrize("value", ["x", 5])
+@pytest.mark.parametrize("value", ["x", 5, None])
 @pytest.mark.parametrize("name", ["clock", "sleep", "async_sleep", "wall_clock", "jitter"])
 def test_a_clock_that_is_none_is_refused(name: str, value: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a function, not"):
@@ -294,7 +294,7 @@ def test_an_argument_that_clocks_have_now_says_so(name: str) -> None:
         Client(LOCAL, clocks=5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["observer", "clock", "sleep", "jitter"])
+@pytest.mark.parametrize("name", ["observer", "clock", "sleep", "wall_clock", "jitter"])
 def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -> None:
     with pytest.raises(
         rungwise.ConfigurationError, match=f"{name} must be a function, not a coroutine function"
