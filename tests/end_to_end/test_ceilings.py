@@ -174,17 +174,6 @@ def test_gathered_text_is_counted_beside_the_callers_own_count(run: Any) -> None
     )
 
 
-def test_a_prompt_that_begins_as_a_data_url_is_counted(run: Any) -> None:
-    messages = [{"role": "user", "content": "data: " + "the herons of the lake " * 2000}]
-    ended = run(
-        [fair("Yes.")],
-        backends=[{"prices": PRICES}],
-        messages=messages,
-        policy=Policy(budget=Budget(money=0.02)),
-    )
-    ended.was("over_budget", counts=[0])
-
-
 def test_the_dearest_input_is_reserved(run: Any) -> None:
     def cached(request: ReceivedRequest) -> ScriptedReply:
         prompt = prompt_of(request)
@@ -378,19 +367,28 @@ def test_a_schema_may_hold_anything_under_type(run: Any, kind: Any) -> None:
     assert ended.bodies[0]["tools"] == [tool]
 
 
-def test_the_keys_of_a_schema_are_paid_for(run: Any) -> None:
-    names = [f"the_customer_reference_number_of_line_{n}" for n in range(1000)]
-    tools = [
-        {
-            "type": "function",
-            "function": {"name": "f", "parameters": {"properties": {name: {} for name in names}}},
-        }
-    ]
-    policy = Policy(budget=Budget(money=0.005))
-    ended = run(
-        [ScriptedReply(text="x")], backends=[{"prices": Prices(1, 1)}], tools=tools, policy=policy
-    )
-    ended.was("over_budget", counts=[0])
+MANY_KEYS = {"properties": {f"the_customer_reference_number_of_line_{n}": {} for n in range(1000)}}
+TOO_DEAR: dict[str, tuple[Prices, float, dict[str, Any]]] = {
+    "anything": (Prices(1000, 1000), 0.001, {}),
+    "a prompt that begins as a data URL": (
+        PRICES,
+        0.02,
+        {"messages": [{"role": "user", "content": "data: " + "the herons of the lake " * 2000}]},
+    ),
+    "the keys of a schema": (
+        Prices(1, 1),
+        0.005,
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": MANY_KEYS}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_DEAR)
+def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any, kind: str) -> None:
+    prices, money, options = TOO_DEAR[kind]
+    policy = Policy(budget=Budget(money=money))
+    ended = run([fair("Yes.")], backends=[{"prices": prices}], policy=policy, **options)
+    ended.was("over_budget", counts=[0], attempts=0, cost=0)
 
 
 def test_a_compactor_that_hands_the_same_messages_back_leaves_their_count(run: Any) -> None:

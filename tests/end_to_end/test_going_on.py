@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Limits, Policy, testing
-from rungwise.core import Failure, Reply
+from rungwise import Limits, Policy
 from rungwise.testing import ScriptedReply
 from support.modes import MODES
 
@@ -233,18 +232,3 @@ def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twic
 ) -> None:
     ended = run([cut(ScriptedReply(text="yes"), "yes"), ScriptedReply(text="yes")], max_tokens=1)
     ended.was("done", "yes", added=[[], []])
-
-
-# a connection that had gone stale: the driver's half is in test_connections.py
-
-
-def test_what_a_stale_connection_lost_goes_out_again_at_once() -> None:
-    call = testing.run(
-        Policy(budget=rungwise.Budget(output_tokens=1000)),
-        [Failure("connection", is_stale=True), Reply("An answer.", stop_reason="stop")],
-    )
-    (step,) = [step for step in call.journal.steps if step.target == "resend"]
-    assert (step.guard, step.wait, step.draw) == ("may_resend", 0.0, None)
-    assert call.result.attempts == 2
-    assert call.result.usage.output_tokens < 10
-    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "done"
