@@ -225,7 +225,7 @@ def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: P
 
 
 @pytest.mark.full
-def test_answers_are_there_as_they_complete(folder: Path, server: Any) -> None:
+def test_answers_are_there_as_they_complete(folder: Path) -> None:
     running = start(folder, *BATCH, "--as-completed")
     until(lambda: (folder / "answers.jsonl").exists() and answers_so_far(folder))
     running.kill()

@@ -133,41 +133,26 @@ def test_cancelled_before_there_is_text(
     assert no_more_requests(provider)
 
 
-@pytest.mark.parametrize("library", [None, httpx, httpx2])
-def test_cancelled_in_the_middle_of_a_stream(
-    serve: Any,
-    backend_of: Any,
-    silent: Any,
-    library: Any,
+@pytest.mark.parametrize(
+    ("mode", "library"),
+    [("stream", None), ("stream", httpx), ("stream", httpx2), ("call", None), ("whole", None)],
+)
+def test_cancelled_in_the_middle_of_a_stream_or_of_a_body(
+    serve: Any, backend_of: Any, silent: Any, mode: str, library: Any
 ) -> None:
     provider = serve(silent)
     # the most that a broken promise may cost here
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))
     with library.Client() if library else nullcontext() as http:
-        client = Client(
-            backend_of(provider),
-            http=http,
-            policy=policy,
-            contents=True,
-        )
-        result, events = cancelled(client, "stream", has_text, provider)
-    check(result, FIRST)
-    assert follow(events) == FIRST
-    assert result.usage.output_tokens > 0
+        options = {"http": http, "policy": policy, **options_of(mode)}
+        client = Client(backend_of(provider), contents=True, **options)
+        is_read = has_text if mode == "stream" else lambda events: provider.requests
+        result, events = cancelled(client, mode, is_read, provider)
+    check(result, "" if mode == "whole" else FIRST)
+    if mode == "stream":
+        assert follow(events) == FIRST
+        assert result.usage.output_tokens > 0
     assert no_more_requests(provider)
-
-
-@pytest.mark.parametrize("mode", ["call", "whole"])
-def test_cancelled_in_the_middle_of_a_body(
-    serve: Any,
-    backend_of: Any,
-    silent: Any,
-    mode: str,
-) -> None:
-    provider = serve(silent)
-    client = Client(backend_of(provider), contents=True, **options_of(mode))
-    result, _ = cancelled(client, mode, lambda events: provider.requests, provider)
-    check(result, FIRST if mode == "call" else "")
 
 
 @STREAMED
@@ -360,23 +345,20 @@ def run_and_cancel(
     return results[0], events
 
 
-@STREAMED
-def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
-    provider = serve(ASKS_TO_WAIT)
-    condition = lambda events: provider.requests  # noqa: E731
-    result, _ = run_and_cancel(provider, backend_of(provider), mode, condition, in_use=False)
-    check(result)
-    assert provider.wait_disconnected()
-    assert no_more_requests(provider)
-
-
-def test_a_task_cancelled_in_the_middle_of_a_stream(
-    serve: Any, backend_of: Any, silent: Any
+@pytest.mark.parametrize(
+    ("mode", "is_waiting"), [("call", True), ("stream", True), ("stream", False)]
+)
+def test_a_task_cancelled_during_a_wait_or_in_the_middle_of_a_stream(
+    serve: Any, backend_of: Any, silent: Any, mode: str, is_waiting: bool
 ) -> None:
-    provider = serve(silent)
-    result, events = run_and_cancel(provider, backend_of(provider), "stream", has_text)
-    check(result, FIRST)
-    assert follow(events) == FIRST
+    provider = serve(ASKS_TO_WAIT if is_waiting else silent)
+    condition = (lambda events: provider.requests) if is_waiting else has_text
+    backend = backend_of(provider)
+    result, events = run_and_cancel(provider, backend, mode, condition, in_use=not is_waiting)
+    text = "" if is_waiting else FIRST
+    check(result, text)
+    assert follow(events) == text
+    assert provider.wait_disconnected()
     assert no_more_requests(provider)
 
 

@@ -19,7 +19,6 @@ KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyle
 PLACEHOLDER = OpenAIChat(
     "other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY"
 )
-CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
 
 
 def again(backend: OpenAIChat, name: str) -> OpenAIChat:
@@ -151,7 +150,7 @@ def _state(http: Any) -> dict[str, Any]:
     }
 
 
-@CLIENTS
+@pytest.mark.parametrize("library", [httpx, httpx2])
 def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_nor_changed(
     serve: Any,
     backend_of: Any,
@@ -193,8 +192,10 @@ def test_connections_are_used_again_after_errors_and_empty_replies(
     assert provider.wait_disconnected(), "a client closes what it has opened"
 
 
-@CLIENTS
-def test_failures_of_either_library_are_known(
+@pytest.mark.parametrize(
+    "library", [pytest.param(None, marks=pytest.mark.own_connections), httpx, httpx2]
+)
+def test_a_backend_that_refuses_connections_is_left_at_once_whoever_made_the_connection(
     serve: Any,
     backend_of: Any,
     dead_url: str,
@@ -202,19 +203,14 @@ def test_failures_of_either_library_are_known(
     library: Any,
 ) -> None:
     provider = serve(ANSWER)
-    dead = OpenAIChat(
-        "model",
-        base_url=dead_url,
-        name="dead",
-        api_key="sk-3c9e1f7a5b2d8046",
-    )
+    dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-3c9e1f7a5b2d8046")
     waits: list[float] = []
     chain = [dead, backend_of(provider)]
     with Caller(
         mode, chain, http=library, **clocked({"jitter": lambda: 0.0, **waits_into(waits)})
     ) as caller:
         result = caller.ask()
-    assert (result.outcome, result.backend) == ("done", "primary")
+    assert (result.outcome, result.backend, result.attempts) == ("done", "primary", 2)
     assert waits == []
     assert [(name, failure.reason) for name, failure in result.failures] == [
         ("dead", "unreachable")

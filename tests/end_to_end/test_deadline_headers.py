@@ -85,7 +85,7 @@ def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Serve, http: str | No
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
-def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(serve: Serve, mode: str) -> None:
+def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(mode: str) -> None:
     wall = [WALL]
     turned = turn_modes.run_turn(
         mode,

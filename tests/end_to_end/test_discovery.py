@@ -235,15 +235,6 @@ def test_an_older_llama_cpp_repeats_the_turn(serve: Any, says: Any) -> None:
         assert client.call("Where?").text == "Herons nest in the reeds of the northern lake."
 
 
-def test_ollama_is_gone_on_with_as_before(serve: Any, says: Any) -> None:
-    says(OLLAMA)
-    provider = serve(CUT, REST)
-    with Client(backend(provider)) as client:
-        client.discover()
-        client.call("Where do herons nest?")
-    assert provider.requests[-1].body["messages"][-1]["role"] == "user"
-
-
 def test_what_the_caller_says_counts(serve: Any, says: Any) -> None:
     says(LLAMA_CPP)
     mine = backend(serve(REST), prefill="no", capabilities=Capabilities(window=100))
@@ -252,13 +243,6 @@ def test_what_the_caller_says_counts(serve: Any, says: Any) -> None:
         [now] = client.chain
     assert not now.prefills
     assert now.capabilities == Capabilities(window=100, images=False, hides_cuts=True)  # type: ignore[attr-defined]
-
-
-def test_a_check_knows_the_window(serve: Any, says: Any) -> None:
-    says(LLAMA_CPP)
-    with Client(backend(serve(REST))) as client:
-        client.discover()
-        assert not client.check("x" * 30_000)
 
 
 def test_a_process_asks_once_until_it_forgets(serve: Any, says: Any) -> None:

@@ -102,7 +102,6 @@ def test_another_request_is_no_old_result(serve: Any, backend_of: Any, opened: A
 
 def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -134,7 +133,6 @@ MOMENTS = range(9)
 def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
     moment: int,
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -163,7 +161,6 @@ def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved
 
 def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -183,7 +180,6 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
 @pytest.mark.full
 def test_a_living_process_keeps_its_calls(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -211,7 +207,6 @@ theirs()
 
 def test_what_a_program_of_somebody_else_has_left_is_not_touched(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -224,7 +219,6 @@ def test_what_a_program_of_somebody_else_has_left_is_not_touched(
 
 def test_a_program_that_runs_dbos_keeps_it(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     tmp_path: Path,
 ) -> None:
@@ -279,7 +273,6 @@ def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
 @pytest.mark.full
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -314,7 +307,6 @@ def test_a_call_is_cancelled_by_its_handle(serve: Any, backend_of: Any, opened: 
 @pytest.mark.full
 def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -357,7 +349,6 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
 
 def test_a_deadline_goes_on_while_no_process_holds_the_call(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -523,7 +514,6 @@ def slowly(request: ReceivedRequest) -> ScriptedReply:
 
 def test_a_stream_goes_on_after_a_crash_from_the_text_that_was_written(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
