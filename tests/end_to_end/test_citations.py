@@ -63,6 +63,10 @@ ANTHROPIC = [
 ]
 
 
+def delta(given: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": given}
+
+
 def messages_stream() -> list[Any]:
     start = {
         "type": "message_start",
@@ -73,12 +77,8 @@ def messages_stream() -> list[Any]:
             "usage": {"input_tokens": 1},
         },
     }
-    text = {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": SAID},
-    }
-    deltas = [{"type": "citations_delta", "citation": each} for each in BY_ANTHROPIC]
+    deltas: list[Any] = [{"type": "citations_delta", "citation": each} for each in BY_ANTHROPIC]
+    deltas.insert(2, {"type": "text_delta", "text": SAID})
     return [
         start,
         {
@@ -86,23 +86,7 @@ def messages_stream() -> list[Any]:
             "index": 0,
             "content_block": {"type": "text", "text": "", "citations": []},
         },
-        *(
-            {
-                "type": "content_block_delta",
-                "index": 0,
-                "delta": each,
-            }
-            for each in deltas[:2]
-        ),
-        text,
-        *(
-            {
-                "type": "content_block_delta",
-                "index": 0,
-                "delta": each,
-            }
-            for each in deltas[2:]
-        ),
+        *map(delta, deltas),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
@@ -225,24 +209,11 @@ CANDIDATES = {
         }
     ]
 }
+TEXTS = [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}]
 BLOCKS = [{"citationsContent": {"content": [{"text": SAID}], "citations": BY_BEDROCK}}]
 REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
     ("anthropic", True): (events(messages_stream()), ANTHROPIC),
-    ("anthropic", False): (
-        whole(
-            {
-                "content": [
-                    {
-                        "type": "text",
-                        "text": SAID,
-                        "citations": BY_ANTHROPIC,
-                    }
-                ],
-                "stop_reason": "end_turn",
-            }
-        ),
-        ANTHROPIC,
-    ),
+    ("anthropic", False): (whole({"content": TEXTS, "stop_reason": "end_turn"}), ANTHROPIC),
     ("responses", True): (
         events([{"type": "response.completed", "response": RESPONSE}]),
         RESPONSES,
@@ -263,16 +234,7 @@ REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
     ),
 }
 SENT_BACK: dict[str, Any] = {
-    "anthropic": {
-        "role": "assistant",
-        "content": [
-            {
-                "type": "text",
-                "text": SAID,
-                "citations": BY_ANTHROPIC,
-            }
-        ],
-    },
+    "anthropic": {"role": "assistant", "content": TEXTS},
     "responses": ITEM,
     "openai": {"role": "assistant", "content": SAID},
     "gemini": CONTENT,
@@ -351,43 +313,13 @@ def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
     deep: Any = {}
     for _ in range(300):
         deep = {"url": deep}
+    grounded = {"content": CONTENT, "finishReason": "STOP", "groundingMetadata": many}
+    message = {"content": SAID, "annotations": [*nonsense, deep]}
+    text = {**TEXTS[0], "citations": nonsense * 9_000}
     for own, body in (
-        (
-            "gemini",
-            {
-                "candidates": [
-                    {
-                        "content": CONTENT,
-                        "finishReason": "STOP",
-                        "groundingMetadata": many,
-                    }
-                ]
-            },
-        ),
-        (
-            "openai",
-            {
-                "choices": [
-                    {
-                        "message": {"content": SAID, "annotations": [*nonsense, deep]},
-                        "finish_reason": "stop",
-                    }
-                ]
-            },
-        ),
-        (
-            "anthropic",
-            {
-                "content": [
-                    {
-                        "type": "text",
-                        "text": SAID,
-                        "citations": nonsense * 9_000,
-                    }
-                ],
-                "stop_reason": "end_turn",
-            },
-        ),
+        ("gemini", {"candidates": [grounded]}),
+        ("openai", {"choices": [{"message": message, "finish_reason": "stop"}]}),
+        ("anthropic", {"content": [text], "stop_reason": "end_turn"}),
     ):
         provider = serve(whole(body), ANSWER)
         with Client(backend(own, provider.base_url, streams=False)) as client:
