@@ -306,19 +306,6 @@ def test_a_prefill_that_is_refused_is_never_sent_again(asks: Any) -> None:
         ]
 
 
-def test_the_cap_is_kept_within_a_budget(asks: Any) -> None:
-    with asks(ScriptedReply(text="Reeds."), prices=rungwise.Prices(1.0, 10.0)) as (one, stage, _):
-        one(within=rungwise.SharedBudget(rungwise.Budget(output_tokens=500)))
-        assert bodies(stage)[0]["max_tokens"] < 500
-
-
-def test_what_is_lost_stands_in_the_journal(asks: Any) -> None:
-    with asks(ScriptedReply(text="Reeds.")) as (one, _, _):
-        result = one(parameters={"seed": 7, "temperature": 0.5})
-    noted = next(step.note for step in result.journal.steps if step.note)
-    assert noted == "left out: seed: Anthropic has none; temperature: this model takes none"
-
-
 # Bedrock
 
 
@@ -383,16 +370,6 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(conv
         },
     ]
     assert sent["additionalModelRequestFields"]["thinking"]["type"] == "enabled"
-
-
-def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(
-    converses: Any,
-) -> None:
-    with converses(CUT, ScriptedReply(text="mostly."), model=ON_BEDROCK[OLD]) as (one, stage, _):
-        assert one(max_tokens=1000).text == "In the reeds, mostly."
-        sent = [request.body for request in stage.requests]
-    assert [body["inferenceConfig"]["maxTokens"] for body in sent] == [1000, 2000]
-    assert sent[1]["messages"][-1] == {"role": "assistant", "content": [{"text": "In the reeds,"}]}
 
 
 COMPACTED = {

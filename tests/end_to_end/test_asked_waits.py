@@ -209,48 +209,42 @@ def limits(of: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
-@pytest.mark.parametrize(("asked", "waits"), [(55, [55]), (60, []), (60.5, []), (90, [])])
-def test_no_deadline_cuts_a_wait_short(
+@pytest.mark.parametrize(
+    ("seconds", "others", "asked", "waits"),
+    [
+        (60.0, [], 55, [55]),
+        (60.0, [], 60, []),
+        (60.0, [], 60.5, []),
+        (60.0, [], 90, []),
+        (12.0, [ANSWER], 8.5, [8.5]),
+        (12.0, [ANSWER], 9, []),
+        (12.0, [ANSWER], 11, []),
+    ],
+)
+def test_no_deadline_and_no_reserve_cuts_a_wait_short(
     serve: Serve,
     mode: str,
     of: str,
-    asked: float,
-    waits: list[float],
-) -> None:
-    of_client, of_call = limits(of, 60.0)
-    provider = serve(asking(asked), ANSWER)
-    client, clock = client_of(provider, **of_client)
-    outcome = "done"
-    try:
-        modes.ask(client, mode, **of_call)
-    except rungwise.CallError as error:
-        outcome = error.result.outcome
-    assert (clock.waits, len(provider.requests)) == (waits, 1 + len(waits))
-    assert outcome == ("done" if waits else "failed")
-
-
-@pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
-@pytest.mark.parametrize(("asked", "waits"), [(8.5, [8.5]), (9, []), (11, [])])
-def test_no_reserve_cuts_a_wait_short(
-    serve: Serve,
-    mode: str,
-    of: str,
+    seconds: float,
+    others: list[ScriptedReply],
     asked: float,
     waits: list[float],
 ) -> None:
     """Of 12 s a quarter is kept for the second backend: what would end later than after 9 s is not
     begun.
     """
-    of_client, of_call = limits(of, 12.0)
+    of_client, of_call = limits(of, seconds)
     first = serve(asking(asked), ANSWER)
-    second = serve(ANSWER)
-    client, clock = client_of(first, second, **of_client)
-    result = modes.ask(client, mode, **of_call)
-    assert (result.text, clock.waits) == ("By the lake.", waits)
-    assert (len(first.requests), len(second.requests)) == ((2, 0) if waits else (1, 1))
-    assert told(result.journal.steps) == [
-        ("retry" if waits else "fallback", asked, waits[0] if waits else 0.0)
-    ]
+    client, clock = client_of(first, *map(serve, others), **of_client)
+    try:
+        result = modes.ask(client, mode, **of_call)
+    except rungwise.CallError as error:
+        result = error.result
+    assert (clock.waits, len(first.requests)) == (waits, 1 + len(waits))
+    assert result.outcome == ("done" if waits or others else "failed")
+    assert result.attempts == 1 + len(waits or others)
+    target = "retry" if waits else "fallback" if others else "failed"
+    assert told(result.journal.steps) == [(target, asked, waits[0] if waits else 0.0)]
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(12.0, [11.0]), (11.0, []), (14.6, [11.0])])

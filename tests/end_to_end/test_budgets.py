@@ -88,12 +88,6 @@ def test_the_last_attempt_may_still_succeed(run: Any) -> None:
     )
 
 
-def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any) -> None:
-    ended = run([part(FIRST, 5)], policy=Policy(budget=Budget(attempts=1)))
-    ended.was("over_budget", FIRST)
-    assert ended.error.result.text == FIRST
-
-
 def test_twenty_four_attempts_are_the_default(run: Any) -> None:
     limits = rungwise.Limits(retries=100)
     run([DOWN], policy=Policy(limits=limits, waits=rungwise.Waits(retry_cap=2))).was(

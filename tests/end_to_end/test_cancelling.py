@@ -469,17 +469,6 @@ def test_a_stream_that_is_closed_before_it_began_sends_nothing(serve: Any, backe
     assert no_more_requests(provider, 0)
 
 
-def test_the_client_goes_on_after_a_cancelled_call(
-    serve: Any, backend_of: Any, silent: Any
-) -> None:
-    provider = serve(silent, ANSWER, ANSWER)
-    with Client(backend_of(provider)) as client:
-        with client.stream("Where?") as stream:
-            next(event for event in stream if isinstance(event, rungwise.Text))
-        assert client.call("Where?").text == "In the reeds, mostly."
-        assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
-
-
 def test_a_wait_is_waited_in_slices_so_that_no_signal_is_slept_over() -> None:
     token = Cancellation()
     waited = list[float]()

@@ -61,17 +61,12 @@ def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) 
         [ScriptedReply(status=status)], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")]
     )
     ended.was("failed")
+    assert skipped(ended) == ["keyless", "twin"]
     assert [(name, failure.status) for name, failure in ended.result.failures] == [
         ("primary", status)
     ]
     assert str(status) in str(ended.error)
     assert "api_key" not in str(ended.error)
-
-
-def test_fallbacks_that_are_all_unusable_stand_in_the_journal_as_well(run: Any) -> None:
-    ended = run([DOWN], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
-    ended.was("failed")
-    assert skipped(ended) == ["keyless", "twin"]
 
 
 def test_a_chain_without_a_usable_backend_is_refused_when_it_is_built() -> None:
@@ -95,15 +90,6 @@ def test_each_backend_gets_fresh_retries(run: Any) -> None:
     run([DOWN], [DOWN], [DOWN]).was(counts=[4, 4, 4], waits=[2, 4, 8] * 3)
 
 
-def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:
-    primary = serve(ScriptedReply(status=401), ANSWER)
-    second = serve(ANSWER)
-    with Client([backend_of(primary), backend_of(second, name="second")], health=None) as client:
-        assert client.call("Where?").backend == "second"
-        assert client.call("Where?").backend == "primary"
-    assert (len(primary.requests), len(second.requests)) == (2, 1)
-
-
 def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) -> None:
     messages = [
         {"role": "user", "content": "Where do herons nest?"},
@@ -120,14 +106,13 @@ def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) 
     assert ended.bodies[1]["messages"][1] == {"role": "assistant", "content": "In reeds."}
 
 
-def test_a_conversation_that_ends_on_an_assistant_turn_is_never_rejected_for_it(run: Any) -> None:
+def test_a_conversation_that_ends_on_an_assistant_turn_is_sent_so_if_that_is_taken(
+    run: Any,
+) -> None:
     messages = [
         {"role": "user", "content": "Where do herons nest?"},
         {"role": "assistant", "content": "In the"},
     ]
-    ended = run([ScriptedReply(text=" reeds.")], messages=messages)
-    ended.was("done")
-    assert ended.bodies[0]["messages"][-1]["role"] == "user"
     ended = run(
         [ScriptedReply(text=" reeds.")], messages=messages, backends=[{"prefill": "trailing"}]
     )

@@ -107,15 +107,6 @@ def test_a_wait_that_a_broken_stream_asks_for_is_kept_or_leaves_the_backend(
     run([broken(ERROR), rest], [rest], policy=policy).was("done", TEXT, waits=waits, counts=counts)
 
 
-@pytest.mark.parametrize("second", [True, False], ids=["with a fallback", "alone"])
-def test_a_refusal_in_a_stream_always_leaves_the_model(run: Any, second: bool) -> None:
-    filtered = broken({"code": "content_filter", "message": "The response was filtered."})
-    fallbacks = [[ScriptedReply(text=TEXT)]] if second else []
-    ended = run([filtered], *fallbacks)
-    assert ended.counts == ([1, 1] if second else [1])
-    assert (ended.outcome, ended.text) == (("done", TEXT) if second else ("refused", ""))
-
-
 # JSON
 
 
