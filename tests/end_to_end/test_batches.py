@@ -16,6 +16,7 @@ import pytest
 
 from rungwise.adapters.durable.batch import AHEAD, Batch, LineResult, PromptLine, read_lines
 from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.durable import until
 
 HEAD = '[[chain.default]]\nmodel = "m"\nkey_env = ""\nprices = [1, 2]\nbase_url = '
 
@@ -75,11 +76,6 @@ def answers(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
 
 
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
@@ -246,15 +242,14 @@ def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: P
 @pytest.mark.full
 def test_answers_are_there_as_they_complete(folder: Path) -> None:
     running = start(folder, *BATCH, "--as-completed")
-    until(lambda: (folder / "answers.jsonl").exists() and answers_so_far(folder))
+    written = folder / "answers.jsonl"
+    until(lambda: written.exists() and "\n" in written.read_text())
     running.kill()
     running.communicate()
     assert run(folder, *BATCH)[0] == 0
     assert len(answers(folder)) == 20
 
 
-def answers_so_far(folder: Path) -> int:
-    return (folder / "answers.jsonl").read_text().count("\n")
 
 
 

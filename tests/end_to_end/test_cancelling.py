@@ -296,65 +296,30 @@ def test_interrupted_in_the_consumers_loop_within_a_with_block(
 # a cancelled task
 
 
-async def cancel_once(
-    condition: Callable[[], Any], task: asyncio.Task[Any]
-) -> tuple[BaseException, float]:
-    """Cancel a task as soon as a condition holds, and return what it raised and the seconds that
-    this took.
-    """
-    await auntil(condition)
-    await asyncio.sleep(0.05)
-    at = time.monotonic()
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError as error:
-        return error, time.monotonic() - at
-    raise AssertionError("the cancellation was swallowed")
-
-
-def run_and_cancel(
-    provider: Any,
-    backend: Any,
-    mode: str,
-    condition: Callable[[list[Any]], Any],
-    *,
-    in_use: bool = True,
-) -> tuple[Any, list[Any]]:
-    """Cancel a call in its task and return its result and its events."""
-    events: list[Any] = []
-    results: list[Any] = []
-
-    async def guarded(client: Client) -> None:
-        try:
-            await aask(client, f"a{mode}", PROMPT, events=events)
-        except asyncio.CancelledError as error:
-            results.append(error.result)  # type: ignore[attr-defined]
-            raise
-
-    async def main() -> None:
-        async with Client(backend, contents=True) as client:
-            task = asyncio.create_task(guarded(client))
-            _, seconds = await cancel_once(lambda: condition(events), task)
-            assert seconds < SOON
-            if in_use:
-                assert await asyncio.to_thread(provider.wait_disconnected)
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
-    return results[0], events
-
-
 @pytest.mark.parametrize(
-    ("mode", "is_waiting"), [("call", True), ("stream", True), ("stream", False)]
+    ("mode", "is_waiting"), [("acall", True), ("astream", True), ("astream", False)]
 )
 def test_a_task_cancelled_during_a_wait_or_in_the_middle_of_a_stream(
     serve: Any, backend_of: Any, silent: Any, mode: str, is_waiting: bool
 ) -> None:
     provider = serve(ASKS_TO_WAIT if is_waiting else silent)
-    condition = (lambda events: provider.requests) if is_waiting else has_text
-    backend = backend_of(provider)
-    result, events = run_and_cancel(provider, backend, mode, condition, in_use=not is_waiting)
+    events: list[Any] = []
+
+    async def main() -> Any:
+        async with Client(backend_of(provider), contents=True) as client:
+            task = asyncio.create_task(aask(client, mode, PROMPT, events=events))
+            await auntil(lambda: provider.requests if is_waiting else has_text(events))
+            await asyncio.sleep(0.05)
+            at = time.monotonic()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as raised:
+                await task
+            assert time.monotonic() - at < SOON
+            assert is_waiting or await asyncio.to_thread(provider.wait_disconnected)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+        return raised.value
+
+    result = asyncio.run(main()).result
     text = "" if is_waiting else FIRST
     check(result, text)
     assert follow(events) == text
