@@ -321,57 +321,6 @@ def test_each_attempt_is_signed(converses: Any) -> None:
         assert "AKIDEXAMPLE" not in result.journal.to_json()
 
 
-def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(converses: Any) -> None:
-    call = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
-    first = ScriptedReply(text="I look.", reasoning="Grey. A heron.", tool_calls=(call,))
-    asked = {"reasoning_effort": "high"}
-    with converses(first, ScriptedReply(text="In the reeds."), model=ON_BEDROCK[OLD]) as (
-        one,
-        stage,
-        _,
-    ):
-        result = one(tools=[TOOL_SPEC], parameters=asked, max_tokens=4096)
-        told = Message("tool", (ToolResult("tooluse_1", "look", "Ardea."),))
-        history = [{"role": "user", "content": [{"text": "Where?"}]}, result.message, told]
-        assert (
-            one(
-                history,
-                tools=[TOOL_SPEC],
-                parameters=asked,
-                max_tokens=4096,
-            ).text
-            == "In the reeds."
-        )
-        sent = stage.requests[1].body
-    assert sent["messages"][1:] == [
-        {
-            "role": "assistant",
-            "content": [
-                {
-                    "reasoningContent": {
-                        "reasoningText": {"text": "Grey. A heron.", "signature": SIGNATURE}
-                    }
-                },
-                {"text": "I look."},
-                {
-                    "toolUse": {
-                        "toolUseId": "tooluse_1",
-                        "name": "look",
-                        "input": {"bird": "heron"},
-                    }
-                },
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"toolResult": {"toolUseId": "tooluse_1", "content": [{"text": "Ardea."}]}}
-            ],
-        },
-    ]
-    assert sent["additionalModelRequestFields"]["thinking"]["type"] == "enabled"
-
-
 COMPACTED = {
     "alone": (
         {"input_tokens": 54_453, "output_tokens": 0},

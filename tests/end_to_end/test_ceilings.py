@@ -139,23 +139,6 @@ def test_no_attempt_follows_one_that_passed_its_cap(run: Any, kind: str) -> None
     assert "100 tokens" in str(ended.error)
 
 
-def test_a_reply_that_keeps_to_its_cap_is_not_cut(run: Any) -> None:
-    words = " ".join(f"extraordinarily{number}" for number in range(60))
-    ended = run(
-        [ScriptedReply(text=words, usage={})], policy=Policy(budget=Budget(output_tokens=400))
-    )
-    ended.was("done", words, overran=False)
-
-
-def test_without_a_cap_that_the_backend_takes_it_is_left(run: Any) -> None:
-    ended = run([*BOTH_CAPS, fair("no cap")], [fair("Herons nest in reeds.")], max_tokens=500)
-    ended.was("done", counts=[2, 1])
-    assert [
-        next(body.get(name) for name in ("max_tokens", "max_completion_tokens") if name in body)
-        for body in ended.bodies
-    ] == [500, 500, 500]
-
-
 def test_gathered_text_is_counted_beside_the_callers_own_count(run: Any) -> None:
     policy = Policy(budget=Budget(money=0.31, attempts=8), limits=Limits(continuations=5))
     parts = [fair(f"Part {number}. " + f"word{number} " * 900, "length") for number in range(6)]

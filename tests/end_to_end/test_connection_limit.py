@@ -23,34 +23,6 @@ from support.ways import ONCE, Asked, Either, ask, at_once, backend, client_for,
 pytestmark = pytest.mark.own_connections
 
 
-def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
-    open_at_once = 0
-    most = 0
-    lock = threading.Lock()
-
-    def play(peer: Peer) -> None:
-        nonlocal open_at_once, most
-        for request in peer.requests():
-            with lock:
-                open_at_once += 1
-                most = max(most, open_at_once)
-            time.sleep(0.002)
-            with lock:
-                open_at_once -= 1
-            peer.send(echo(request))
-
-    with RawServer(play) as server:
-        client = quick(way, server, max_connections=4)
-        results = at_once(
-            way, client, [{"messages": f"q {number}", "streams": False} for number in range(60)]
-        )
-    assert [(each.text, each.result.attempts) for each in results] == [
-        (f"q {number}", 1) for number in range(60)
-    ]
-    assert most <= 4
-    assert server.connections <= 4
-
-
 def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
     policy = rungwise.Policy(
         limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1)
@@ -72,7 +44,7 @@ def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: 
     assert len(server.requests) <= 1
 
 
-def test_a_wait_for_a_connection_is_charged_to_no_backend_and_outlasts_its_limits(way: str) -> None:
+def test_calls_beyond_the_connections_wait_in_turn_which_is_charged_to_no_backend(way: str) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=0.1, total=1.0))
 
     def play(peer: Peer) -> None:
@@ -83,10 +55,13 @@ def test_a_wait_for_a_connection_is_charged_to_no_backend_and_outlasts_its_limit
     with RawServer(play) as server:
         chain = [backend(server.base_url), backend(server.base_url, name="second")]
         client = client_for(way, chain, policy=policy, max_connections=1)
-        results = at_once(way, client, [{"streams": False}] * 6)
+        results = at_once(
+            way, client, [{"messages": f"q {number}", "streams": False} for number in range(6)]
+        )
+    assert [each.text for each in results] == [f"q {number}" for number in range(6)]
     for each in results:
         assert (each.outcome, each.result.backend, each.failures) == ("done", "primary", [])
-    assert len(server.requests) == 6
+    assert (len(server.requests), server.connections) == (6, 1)
 
 
 def test_a_cancellation_ends_the_wait_for_a_connection() -> None:

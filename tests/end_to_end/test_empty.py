@@ -121,7 +121,9 @@ NOTED = [
 
 
 @pytest.mark.parametrize(
-    "prior", [PRIOR, f"<think>reeds?</think>{PRIOR}"], ids=["plain", "with its thinking"]
+    "prior",
+    [PRIOR, f"<think>reeds?</think>{PRIOR}", f"reeds?\n</think>\n\n{PRIOR}"],
+    ids=["plain", "with its thinking", "with thinking that nobody opened"],
 )
 @pytest.mark.parametrize("nothing", [EMPTY, ScriptedReply(reasoning="I said it all.")])
 def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(
