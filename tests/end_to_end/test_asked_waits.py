@@ -267,25 +267,17 @@ def test_neither_is_a_wait_of_our_own(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", [None, "httpx", "httpx2"])
-def test_nobody_wakes_early_by_the_real_clock(serve: Serve, mode: str, way: str | None) -> None:
+@pytest.mark.parametrize("way", ways.ALL)
+@pytest.mark.parametrize("streams", [False, True])
+def test_nobody_wakes_early_by_the_real_clock(serve: Serve, way: str, streams: bool) -> None:
     arrived: list[float] = []
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         arrived.append(time.monotonic())
-        return (
-            ANSWER
-            if len(arrived) > 2
-            else ScriptedReply(status=503, headers={"retry-after-ms": "250"})
-        )
+        busy = ScriptedReply(status=503, headers={"retry-after-ms": "250"})
+        return ANSWER if len(arrived) > 2 else busy
 
-    name = "AsyncClient" if modes.is_async(mode) else "Client"
-    http = (
-        {}
-        if way is None
-        else {"async_http" if name == "AsyncClient" else "http": ways.http_of(f"{way}.{name}")}
-    )
     policy = Policy(reserve=Reserve(), switch_after={"overloaded": 9})
-    client = Client(ways.backend(serve(answer).base_url), policy=policy, **http)
-    assert modes.ask(client, mode).text == "By the lake."
+    client = ways.client_for(way, ways.backend(serve(answer).base_url), policy=policy)
+    assert ways.ask(way, client, streams=streams).text == "By the lake."
     assert [later - earlier >= 0.25 for earlier, later in pairwise(arrived)] == [True, True]

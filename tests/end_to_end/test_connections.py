@@ -144,17 +144,6 @@ def test_a_connection_that_stays_open_is_trusted_again(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ALL)
-@SCHEMES
-def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None:
-    with RawServer(echo_once, tls=tls) as server:
-        asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 2)
-    assert asked[1].outcome == "failed"
-    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [
-        ("connection", True)
-    ]
-
-
-@pytest.mark.parametrize("way", ALL)
 def test_what_a_stale_connection_lost_is_sent_again_at_once_where_no_retry_is_left(
     way: str,
 ) -> None:

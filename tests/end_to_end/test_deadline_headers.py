@@ -182,14 +182,6 @@ def test_of_two_that_differ_in_case_the_tightest_wins(serve: Serve) -> None:
     assert told(provider) == ["2026-11-20T10:00:20.000Z"]
 
 
-def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str) -> None:
-    provider = serve(ANSWER)
-    client, _ = client_of(provider)
-    with pytest.raises(rungwise.OverBudget):
-        modes.ask(client, mode, headers={NAME: "2026-11-20T09:59:59Z"})
-    assert provider.requests == []
-
-
 @pytest.mark.parametrize("mode", [*modes.MODES, *turn_modes.MODES])
 @pytest.mark.parametrize(
     "said",

@@ -43,7 +43,11 @@ def keys_sent(server: Any) -> list[str]:
     return [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
 
 
-@pytest.mark.parametrize("wrong", [REJECTED, SPENT, LIMITED], ids=["rejected", "spent", "limited"])
+@pytest.mark.parametrize(
+    "wrong",
+    [REJECTED, DENIED, SPENT, LIMITED],
+    ids=["rejected", "denied", "spent", "limited"],
+)
 def test_the_next_key_is_used_at_once_and_by_later_calls_first(
     serve: Any, over: Any, wrong: ScriptedReply
 ) -> None:
@@ -117,15 +121,6 @@ def test_what_every_key_is_denied_speaks_of_the_request(serve: Any, over: Any) -
         assert {health.state for health in caller.client.health().values()} == {"closed"}
         caller.ask()
     assert keys_sent(server) == ["one", "two", "three", "one"]
-
-
-def test_what_one_key_is_denied_speaks_of_that_key(serve: Any, over: Any) -> None:
-    server = serve(by_key({"one": DENIED, "two": ANSWER}))
-    with over(server, "one", "two") as caller:
-        caller.ask()
-        assert caller.client.health()["lake, key number 1"].state == "open"
-        caller.ask()
-    assert keys_sent(server) == ["one", "two", "two"]
 
 
 def test_without_memory_each_call_begins_with_the_first_key(serve: Any, over: Any) -> None:
