@@ -31,10 +31,6 @@ ERROR = {
 }
 
 
-def cap_of(body: Any) -> int:
-    return int(body.get("max_tokens") or body.get("max_completion_tokens"))
-
-
 # nothing left to say
 
 
@@ -122,7 +118,7 @@ def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(
     script = [ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)]
     ended = run(script, parameters=parameters, max_tokens=50)
     ended.was(text=OBJECT, path="enlarge done")
-    assert [cap_of(body) for body in ended.bodies] == [50, 100]
+    assert ended.caps == [50, 100]
     assert ended.added == [[], []]  # nothing of the broken reply goes back
     assert all(body.items() >= parameters.items() for body in ended.bodies)
 
@@ -207,7 +203,7 @@ def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(ru
 def test_a_handful_of_tokens_is_one_request(run: Any, cap: int) -> None:
     ended = run([ScriptedReply(text="yes", finish="length")], max_tokens=cap)
     ended.was("partial", "yes", counts=[1])
-    assert cap_of(ended.bodies[0]) == cap
+    assert ended.caps == [cap]
 
 
 def test_what_a_handful_is_is_the_policys_to_say(run: Any) -> None:
