@@ -76,8 +76,6 @@ def answers(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
 
 
-
-
 def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
     folder: Path, server: Any
 ) -> None:
@@ -248,10 +246,6 @@ def test_answers_are_there_as_they_complete(folder: Path) -> None:
     running.communicate()
     assert run(folder, *BATCH)[0] == 0
     assert len(answers(folder)) == 20
-
-
-
-
 
 
 @pytest.mark.full

@@ -659,8 +659,6 @@ def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
     assert asyncio.run(main()) == 0
 
 
-
-
 def test_who_reads_a_call_that_is_no_stream_gets_its_result(
     serve: Any, backend_of: Any, opened: Any
 ) -> None:
