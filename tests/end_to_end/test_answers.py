@@ -7,6 +7,7 @@ import pytest
 from rungwise import Client, Result, ToolCall
 from rungwise.core import Request
 from rungwise.testing import Clocks, ScriptedReply
+from support.modes import ask
 
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (
@@ -36,33 +37,6 @@ TOOLS = [
 ]
 
 
-def test_text_and_a_clean_stop_are_done_after_one_request(run: Any) -> None:
-    ended = run(
-        [
-            ScriptedReply(
-                text="In the reeds, mostly.", usage={"prompt_tokens": 11, "completion_tokens": 5}
-            )
-        ]
-    )
-    ended.was(
-        "done", "In the reeds, mostly.", counts=[1], added=[[]], caps=[None], waits=[], path="done"
-    )
-    assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (11, 5)
-    assert ended.result.cause is None
-
-
-def test_tool_calls_are_done_with_their_arguments_exactly_as_sent(run: Any) -> None:
-    ended = run([ScriptedReply(tool_calls=CALLS, chunk_size=3)], tools=TOOLS)
-    ended.was("done", tool_calls=CALLS, counts=[1])
-    assert ended.bodies[0]["tools"] == TOOLS
-
-
-def test_tool_calls_beside_text_keep_both(run: Any) -> None:
-    ended = run([ScriptedReply(text="I will look it up.", tool_calls=CALLS)])
-    ended.was("done", "I will look it up.", tool_calls=CALLS)
-    assert ended.result.plain_message["content"] == "I will look it up."
-
-
 def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any) -> None:
     ended = run([ScriptedReply(tool_calls=[ToolCall("call_a", "now", "")])], tools=TOOLS)
     ended.was("done")
@@ -71,15 +45,15 @@ def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any
     ]
 
 
-def test_a_body_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
-    ended = run(
-        [
-            ScriptedReply(
-                text="Grüße 🪜 aus dem Schilf.", reasoning="hm", tool_calls=CALLS, write_sizes=(1,)
-            )
-        ]
+def test_text_beside_tool_calls_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
+    text = "Grüße 🪜 aus dem Schilf."
+    reply = ScriptedReply(
+        text=text, reasoning="hm", tool_calls=CALLS, chunk_size=3, write_sizes=(1,)
     )
-    ended.was("done", "Grüße 🪜 aus dem Schilf.", tool_calls=CALLS, counts=[1])
+    ended = run([reply], tools=TOOLS)
+    ended.was("done", text, tool_calls=CALLS, counts=[1], added=[[]], caps=[None])
+    assert ended.bodies[0]["tools"] == TOOLS
+    assert ended.result.plain_message["content"] == text
 
 
 @pytest.mark.parametrize(
@@ -117,19 +91,6 @@ def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
             "role": "user",
             "content": [{"type": "text", "text": "What is on this picture?"}, picture],
         },
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {
-                    "id": "a",
-                    "type": "function",
-                    "function": {"name": "look", "arguments": ODD_ARGUMENTS},
-                }
-            ],
-        },
-        {"role": "tool", "tool_call_id": "a", "content": "A heron."},
-        {"role": "user", "content": "And now?"},
     ]
     ended = run(
         [ScriptedReply(text="A heron in the reeds.")],
@@ -149,15 +110,13 @@ def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
     assert request.headers["x-team"] == "birds"
 
 
-@pytest.mark.parametrize("streams", [False, True])
 def test_a_lone_surrogate_in_a_message_is_repaired_before_sending(
-    serve: Any, backend_of: Any, streams: bool
+    serve: Any, backend_of: Any, mode: str
 ) -> None:
     messages = [{"role": "user", "content": "half a bird: \ud83e."}]
     provider = serve(ScriptedReply(text="A heron."))
     with Client(backend_of(provider)) as client:
-        result = list(client.stream(messages))[-1] if streams else client.call(messages)
-    assert result.text == "A heron."
+        assert ask(client, mode, messages).text == "A heron."
     assert provider.requests[0].body["messages"] == [
         {"role": "user", "content": "half a bird: \ufffd."}
     ]

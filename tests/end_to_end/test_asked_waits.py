@@ -89,23 +89,22 @@ def told(steps: tuple[rungwise.Step, ...]) -> list[tuple[str, float | None, floa
     ]
 
 
-@pytest.mark.parametrize("place", range(len(SOURCES)), ids=[name for name, _, _ in SOURCES])
-def test_each_source_is_waited_in_full_and_journaled(run: Any, place: int) -> None:
+NAMES = [name for name, _, _ in SOURCES]
+
+
+@pytest.mark.parametrize("place", range(len(SOURCES)), ids=NAMES)
+def test_each_source_is_waited_in_full_and_journaled_and_the_first_of_the_list_is_believed(
+    run: Any, place: int
+) -> None:
     _, parts, seconds = SOURCES[place]
-    ended = run([busy(parts), ANSWER])
-    ended.was("done", waits=[seconds])
-    assert told(ended.steps) == [("retry", seconds, seconds)]
+    following = [parts for _, parts, _ in SOURCES[place:]]
+    for reply in (busy(parts), busy(*following)):
+        ended = run([reply, ANSWER])
+        ended.was("done", waits=[seconds])
+        assert told(ended.steps) == [("retry", seconds, seconds)]
 
 
-@pytest.mark.parametrize("place", range(len(SOURCES)), ids=[name for name, _, _ in SOURCES])
-def test_the_first_source_of_the_list_is_believed(run: Any, place: int) -> None:
-    ended = run([busy(*[parts for _, parts, _ in SOURCES[place:]]), ANSWER])
-    assert ended.waits == [SOURCES[place][2]]
-
-
-@pytest.mark.parametrize(
-    "place", range(len(SOURCES) - 1), ids=[name for name, _, _ in SOURCES[:-1]]
-)
+@pytest.mark.parametrize("place", range(len(SOURCES) - 1), ids=NAMES[:-1])
 @pytest.mark.parametrize("nonsense", ["0", "NaN"])
 def test_a_source_without_sense_gives_way_to_the_next(run: Any, place: int, nonsense: str) -> None:
     """The one that speaks nonsense stands before all that follow."""
@@ -131,7 +130,13 @@ def test_an_error_in_the_middle_of_a_stream_is_waited_for_as_well(run: Any) -> N
 
 
 def client_of(*providers: EmbeddedProvider, **options: Any) -> tuple[Client, VirtualClock]:
-    return ways.virtual(*providers, now=0.0, **options)
+    return ways.virtual(*providers, **{"now": 0.0, "wall_clock": lambda: WALL, **options})
+
+
+def asking_until(seconds: float, date: str = "") -> ScriptedReply:
+    """Ask to wait until so many seconds behind 10 o'clock."""
+    until = formatdate(WALL + seconds, usegmt=True)
+    return ScriptedReply(status=503, headers={"date": date, "retry-after": until})
 
 
 @pytest.mark.parametrize("ahead", [-4.0, -0.5, 0.0, 0.5, 4.0, 4.9])
@@ -142,10 +147,8 @@ def test_nobody_wakes_early_by_a_clock_that_is_off(
     ahead: float,
     asked: int,
 ) -> None:
-    dateless = ScriptedReply(
-        status=503, headers={"date": "", "retry-after": formatdate(WALL + asked, usegmt=True)}
-    )
-    client, clock = client_of(serve(dateless, ANSWER), wall_clock=lambda: WALL + ahead + clock())
+    replies = serve(asking_until(asked), ANSWER)
+    client, clock = client_of(replies, wall_clock=lambda: WALL + ahead + clock())
     result = modes.ask(client, mode)
     (wait,) = clock.waits
     assert asked <= wait <= asked + 2 * CLOCK_SKEW + 1  # no earlier than asked, and not much later
@@ -153,11 +156,9 @@ def test_nobody_wakes_early_by_a_clock_that_is_off(
 
 
 def test_a_date_of_the_server_is_believed_to_the_second(serve: Serve, mode: str) -> None:
-    dated = ScriptedReply(
-        status=503, headers={**DATE, "retry-after": formatdate(WALL + 20, usegmt=True)}
-    )
+    replies = serve(asking_until(20, DATE["date"]), ANSWER)
     # which is off by a day
-    client, clock = client_of(serve(dated, ANSWER), wall_clock=lambda: WALL - 86_400)
+    client, clock = client_of(replies, wall_clock=lambda: WALL - 86_400)
     modes.ask(client, mode)
     assert clock.waits == [20]
 
@@ -167,26 +168,20 @@ def test_a_date_far_off_is_waited_for_by_nobody(serve: Serve, mode: str, off: in
     """Whether it is the date that is odd or our own clock: the policy's longest wait holds for
     it.
     """
-    dateless = ScriptedReply(
-        status=503, headers={"date": "", "retry-after": formatdate(WALL + off, usegmt=True)}
-    )
-    first = serve(dateless)
+    first = serve(asking_until(off))
     second = serve(ANSWER)
-    client, clock = client_of(first, second, wall_clock=lambda: WALL)
+    client, clock = client_of(first, second)
     result = modes.ask(client, mode)
     assert (result.text, clock.waits) == ("By the lake.", [])
     assert told(result.journal.steps) == [("fallback", off + CLOCK_SKEW, 0.0)]
-    client, clock = client_of(first, wall_clock=lambda: WALL)
+    client, clock = client_of(first)
     with pytest.raises(rungwise.Failed):
         modes.ask(client, mode)
     assert (len(first.requests), clock.waits) == (2, [])
 
 
 def test_a_date_long_past_asks_for_nothing(serve: Serve, mode: str) -> None:
-    dateless = ScriptedReply(
-        status=503, headers={"date": "", "retry-after": formatdate(WALL - 60, usegmt=True)}
-    )
-    client, clock = client_of(serve(dateless, ANSWER), wall_clock=lambda: WALL)
+    client, clock = client_of(serve(asking_until(-60), ANSWER))
     result = modes.ask(client, mode)
     assert told(result.journal.steps) == [("retry", None, clock.waits[0])]
 
@@ -214,48 +209,42 @@ def limits(of: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
-@pytest.mark.parametrize(("asked", "waits"), [(55, [55]), (60, []), (60.5, []), (90, [])])
-def test_no_deadline_cuts_a_wait_short(
+@pytest.mark.parametrize(
+    ("seconds", "others", "asked", "waits"),
+    [
+        (60.0, [], 55, [55]),
+        (60.0, [], 60, []),
+        (60.0, [], 60.5, []),
+        (60.0, [], 90, []),
+        (12.0, [ANSWER], 8.5, [8.5]),
+        (12.0, [ANSWER], 9, []),
+        (12.0, [ANSWER], 11, []),
+    ],
+)
+def test_no_deadline_and_no_reserve_cuts_a_wait_short(
     serve: Serve,
     mode: str,
     of: str,
-    asked: float,
-    waits: list[float],
-) -> None:
-    of_client, of_call = limits(of, 60.0)
-    provider = serve(asking(asked), ANSWER)
-    client, clock = client_of(provider, wall_clock=lambda: WALL, **of_client)
-    outcome = "done"
-    try:
-        modes.ask(client, mode, **of_call)
-    except rungwise.CallError as error:
-        outcome = error.result.outcome
-    assert (clock.waits, len(provider.requests)) == (waits, 1 + len(waits))
-    assert outcome == ("done" if waits else "failed")
-
-
-@pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
-@pytest.mark.parametrize(("asked", "waits"), [(8.5, [8.5]), (9, []), (11, [])])
-def test_no_reserve_cuts_a_wait_short(
-    serve: Serve,
-    mode: str,
-    of: str,
+    seconds: float,
+    others: list[ScriptedReply],
     asked: float,
     waits: list[float],
 ) -> None:
     """Of 12 s a quarter is kept for the second backend: what would end later than after 9 s is not
     begun.
     """
-    of_client, of_call = limits(of, 12.0)
+    of_client, of_call = limits(of, seconds)
     first = serve(asking(asked), ANSWER)
-    second = serve(ANSWER)
-    client, clock = client_of(first, second, wall_clock=lambda: WALL, **of_client)
-    result = modes.ask(client, mode, **of_call)
-    assert (result.text, clock.waits) == ("By the lake.", waits)
-    assert (len(first.requests), len(second.requests)) == ((2, 0) if waits else (1, 1))
-    assert told(result.journal.steps) == [
-        ("retry" if waits else "fallback", asked, waits[0] if waits else 0.0)
-    ]
+    client, clock = client_of(first, *map(serve, others), **of_client)
+    try:
+        result = modes.ask(client, mode, **of_call)
+    except rungwise.CallError as error:
+        result = error.result
+    assert (clock.waits, len(first.requests)) == (waits, 1 + len(waits))
+    assert result.outcome == ("done" if waits or others else "failed")
+    assert result.attempts == 1 + len(waits or others)
+    target = "retry" if waits else "fallback" if others else "failed"
+    assert told(result.journal.steps) == [(target, asked, waits[0] if waits else 0.0)]
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(12.0, [11.0]), (11.0, []), (14.6, [11.0])])
@@ -271,32 +260,24 @@ def test_neither_is_a_wait_of_our_own(
         waits=Waits(retry_base=11, retry_cap=11, overload_cap=11, jitter=0),
     )
     provider = serve(ScriptedReply(status=500))
-    client, clock = client_of(provider, wall_clock=lambda: WALL, policy=policy)
+    client, clock = client_of(provider, policy=policy)
     with pytest.raises(rungwise.OverBudget):
         modes.ask(client, mode, deadline=WALL + seconds)
     assert (clock.waits, len(provider.requests)) == (waits, 1 + len(waits))
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", [None, "httpx", "httpx2"])
-def test_nobody_wakes_early_by_the_real_clock(serve: Serve, mode: str, way: str | None) -> None:
+@pytest.mark.parametrize("way", ways.ALL)
+@pytest.mark.parametrize("streams", [False, True])
+def test_nobody_wakes_early_by_the_real_clock(serve: Serve, way: str, streams: bool) -> None:
     arrived: list[float] = []
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         arrived.append(time.monotonic())
-        return (
-            ANSWER
-            if len(arrived) > 2
-            else ScriptedReply(status=503, headers={"retry-after-ms": "250"})
-        )
+        busy = ScriptedReply(status=503, headers={"retry-after-ms": "250"})
+        return ANSWER if len(arrived) > 2 else busy
 
-    name = "AsyncClient" if modes.is_async(mode) else "Client"
-    http = (
-        {}
-        if way is None
-        else {"async_http" if name == "AsyncClient" else "http": ways.http_of(f"{way}.{name}")}
-    )
     policy = Policy(reserve=Reserve(), switch_after={"overloaded": 9})
-    client = Client(ways.backend(serve(answer).base_url), policy=policy, **http)
-    assert modes.ask(client, mode).text == "By the lake."
+    client = ways.client_for(way, ways.backend(serve(answer).base_url), policy=policy)
+    assert ways.ask(way, client, streams=streams).text == "By the lake."
     assert [later - earlier >= 0.25 for earlier, later in pairwise(arrived)] == [True, True]

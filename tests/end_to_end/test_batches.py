@@ -16,6 +16,7 @@ import pytest
 
 from rungwise.adapters.durable.batch import AHEAD, Batch, LineResult, PromptLine, read_lines
 from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.durable import until
 
 HEAD = '[[chain.default]]\nmodel = "m"\nkey_env = ""\nprices = [1, 2]\nbase_url = '
 
@@ -75,13 +76,6 @@ def answers(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
 
 
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
     folder: Path, server: Any
 ) -> None:
@@ -124,24 +118,43 @@ def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_ar
 
 
 @pytest.mark.full
-def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
-    folder: Path, server: Any, postgres_server: Any
+@pytest.mark.parametrize(
+    ("count", "workers", "killed", "concurrency"), [(20, 2, 1, 3), (2000, 4, 2, 20)]
+)
+def test_workers_share_a_queue_and_go_on_for_those_that_are_killed(
+    folder: Path,
+    server: Any,
+    postgres_server: Any,
+    count: int,
+    workers: int,
+    killed: int,
+    concurrency: int,
 ) -> None:
+    """Every prompt is answered once, and within the limit of cost."""
+    (folder / "prompts.jsonl").write_text(
+        "".join(f'{{"prompt": "{n}", "max_tokens": 50}}\n' for n in range(count))
+    )
     url = postgres_server.new_database()
+    limit = 1.1 * count * 60 * 3 / 1e6
     shared = ("prompts.jsonl", "--config", "chains.toml", "--database", url)
-    code, _, err = run(folder, "batch", *shared, "--enqueue")
+    limited = ("--limit-cost", f"{limit:.6f}")
+    code, _, err = run(folder, "batch", *shared, *limited, "--enqueue", seconds=300)
     assert (code, len(server.requests)) == (0, 0), err
-    workers = [start(folder, "worker", *shared[1:], "--concurrency", "3") for _ in range(2)]
-    until(lambda: len(server.requests) >= 5)
-    workers[0].kill()
-    workers[0].communicate()
-    code, _, err = run(folder, "batch", *shared, "-o", "answers.jsonl")
+    options = ("--concurrency", f"{concurrency}")
+    running = [start(folder, "worker", *shared[1:], *options) for _ in range(workers)]
+    for number in range(killed):
+        until(lambda number=number: len(server.requests) >= count // 4 * (number + 1))
+        running[number].kill()
+        running[number].communicate()
+    code, _, err = run(folder, "batch", *shared, *limited, "-o", "answers.jsonl", seconds=500)
     assert code == 0, err
-    assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(20)]
-    assert 20 <= len(server.requests) <= 23
-    workers[1].terminate()
-    assert workers[1].communicate(timeout=60)[1].startswith("waiting for calls")
-    assert workers[1].returncode == 0
+    assert [each["text"] for each in answers(folder)] == [f"on {n}" for n in range(count)]
+    assert sum(each["cost"] for each in answers(folder)) <= limit
+    assert count <= len(server.requests) <= count + killed * concurrency
+    for worker in running[killed:]:
+        worker.terminate()
+        assert worker.communicate(timeout=60)[1].startswith("waiting for calls")
+        assert worker.returncode == 0
 
 
 @pytest.mark.full
@@ -225,45 +238,14 @@ def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: P
 
 
 @pytest.mark.full
-def test_answers_are_there_as_they_complete(folder: Path, server: Any) -> None:
+def test_answers_are_there_as_they_complete(folder: Path) -> None:
     running = start(folder, *BATCH, "--as-completed")
-    until(lambda: (folder / "answers.jsonl").exists() and answers_so_far(folder))
+    written = folder / "answers.jsonl"
+    until(lambda: written.exists() and "\n" in written.read_text())
     running.kill()
     running.communicate()
     assert run(folder, *BATCH)[0] == 0
     assert len(answers(folder)) == 20
-
-
-def answers_so_far(folder: Path) -> int:
-    return (folder / "answers.jsonl").read_text().count("\n")
-
-
-@pytest.mark.full
-def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_killed(
-    folder: Path, server: Any, postgres_server: Any
-) -> None:
-    (folder / "prompts.jsonl").write_text(
-        "".join(f'{{"prompt": "{n}", "max_tokens": 50}}\n' for n in range(2000))
-    )
-    url = postgres_server.new_database()
-    limit = 2200 * 60 * 3 / 1e6
-    shared = ("prompts.jsonl", "--config", "chains.toml", "--database", url)
-    limited = ("--limit-cost", f"{limit:.6f}")
-    code, _, err = run(folder, "batch", *shared, *limited, "--enqueue", seconds=300)
-    assert (code, len(server.requests)) == (0, 0), err
-    workers = [start(folder, "worker", *shared[1:], "--concurrency", "20") for _ in range(4)]
-    for number in range(2):
-        until(lambda number=number: len(server.requests) >= 500 * (number + 1))
-        workers[number].kill()
-        workers[number].communicate()
-    code, _, err = run(folder, "batch", *shared, *limited, "-o", "answers.jsonl", seconds=500)
-    assert code == 0, err
-    assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(2000)]
-    assert sum(each["cost"] for each in answers(folder)) <= limit
-    assert 2000 <= len(server.requests) <= 2000 + 2 * 20
-    for worker in workers[2:]:
-        worker.terminate()
-        worker.communicate(timeout=60)
 
 
 @pytest.mark.full

@@ -2,20 +2,18 @@
 given.
 """
 
-import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import pytest
 
 import rungwise
 from rungwise import Client, Policy, testing
-from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
+from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import modes, ways
 
 ANSWER = ScriptedReply(text="In the reeds.")
+STREAMS = pytest.mark.parametrize("streams", [False, True])
 NAMED: dict[str, Any] = {
     "temperature": 0.2,
     "top_p": 0.9,
@@ -32,31 +30,6 @@ TOOL = {
 }
 
 
-def at_once(client: Client, mode: str, asked: dict[str, Policy | None]) -> list[Any]:
-    """Ask several questions side by side, each under its policy; return the results, those of
-    errors included.
-    """
-    if modes.is_async(mode):
-
-        async def main() -> list[Any]:
-            made = [modes.aask(client, mode, each, policy=policy) for each, policy in asked.items()]
-            try:
-                return await asyncio.gather(*made, return_exceptions=True)
-            finally:
-                await client.aclose()
-
-        ended = asyncio.run(main())
-    else:
-        with ThreadPoolExecutor(len(asked)) as threads:
-            made = [
-                partial(modes.ask, client, mode, each, policy=policy)
-                for each, policy in asked.items()
-            ]
-            futures = list(map(threads.submit, made))
-            ended = [future.exception() or future.result() for future in futures]
-    return [getattr(each, "result", each) for each in ended]
-
-
 def test_every_named_option_reaches_the_body(run: Any) -> None:
     ended = run([ANSWER], tools=[TOOL], parameters={"top_k": 5}, **NAMED)
     ended.was("done")
@@ -68,47 +41,57 @@ def question(request: ReceivedRequest) -> str:
     return str(request.body["messages"][0]["content"])
 
 
-def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
+@STREAMS
+def test_two_calls_at_once_have_each_its_own_policy(way: str, streams: bool, serve: Any) -> None:
     half = ScriptedReply(text="The bittern booms by night in", finish="length")
     rest = ScriptedReply(text=" the reeds.")
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         return half if len(request.body["messages"]) == 1 else rest
 
-    policies: dict[str, Policy | None] = {
+    policies: dict[str, Policy] = {
         name: Policy(hints=rungwise.Hints(continuation=f"Proceed, {name}."), base_cap=cap)
         for name, cap in (("one", 100), ("two", 300))
     }
-    with EmbeddedProvider(answer) as provider, Client(ways.backend(provider.base_url)) as client:
-        results = at_once(client, mode, policies)
-        assert [result.text for result in results] == [
-            "The bittern booms by night in the reeds."
-        ] * 2
-        for (name, policy), result in zip(policies.items(), results, strict=True):
-            sent = [request.body for request in provider.requests if question(request) == name]
-            assert [len(body["messages"]) for body in sent] == [1, 3]
-            assert sent[1]["messages"][-1]["content"] == f"Proceed, {name}."
-            assert sent[1]["max_tokens"] == 2 * policy.base_cap
-            assert result.journal.setting.policy is policy
-            replayed = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
-            assert replayed.journal.setting.policy == policy
+    provider = serve(answer)
+    client = ways.client_for(way, ways.backend(provider.base_url), policy=Policy())
+    asked = [
+        {"messages": name, "policy": policy, "streams": streams}
+        for name, policy in policies.items()
+    ]
+    for (name, policy), made in zip(
+        policies.items(), ways.at_once(way, client, asked), strict=True
+    ):
+        assert made.text == "The bittern booms by night in the reeds."
+        sent = [request.body for request in provider.requests if question(request) == name]
+        assert [len(body["messages"]) for body in sent] == [1, 3]
+        assert sent[1]["messages"][-1]["content"] == f"Proceed, {name}."
+        assert sent[1]["max_tokens"] == 2 * policy.base_cap
+        journal = made.result.journal
+        assert journal.setting.policy is policy
+        replayed = rungwise.replay(rungwise.Journal.from_json(journal.to_json()))
+        assert replayed.journal.setting.policy == policy
 
 
-def test_the_timeouts_of_a_calls_own_policy_hold_on_the_wire(mode: str) -> None:
+@STREAMS
+def test_the_timeouts_of_a_calls_own_policy_hold_on_the_wire(
+    way: str, streams: bool, serve: Any
+) -> None:
     once = rungwise.Limits(retries=0)
     hasty = Policy(timeouts=rungwise.Timeouts(total=0.3), limits=once)
-    slow = ScriptedReply(text="In the reeds.", delay=1.5)
+    provider = serve(ScriptedReply(text="In the reeds.", delay=1.5))
+    client = ways.client_for(way, ways.backend(provider.base_url), policy=Policy())
+    asked = [
+        {"messages": "hasty", "policy": hasty, "streams": streams},
+        {"messages": "patient", "streams": streams},
+    ]
     began = time.monotonic()
-    with (
-        EmbeddedProvider(lambda request: slow) as provider,
-        Client(ways.backend(provider.base_url)) as client,
-    ):
-        short, long = at_once(client, mode, {"hasty": hasty, "patient": None})
+    short, long = ways.at_once(way, client, asked)
     assert (short.outcome, long.outcome) == ("failed", "done")
-    assert [failure.reason for _, failure in short.failures] == ["timeout"]
-    assert short.seconds < 1.4
+    assert [failure.reason for failure in short.failures] == ["timeout"]
+    assert short.result.seconds < 1.4
     assert time.monotonic() - began < 20
-    assert long.journal.setting.policy == Policy()
+    assert long.result.journal.setting.policy == Policy()
     assert len(provider.requests) == 2
 
 

@@ -3,7 +3,6 @@ that was cut.
 """
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -173,55 +172,3 @@ def test_one_that_was_cut_is_never_handed_out(case: str, tool: dict[str, Any], s
     assert caught.value.result.tool_calls == ()
     assert "called_tools" not in [step.event for step in caught.value.result.journal.steps]
     assert len(provider.requests) > 1
-
-
-def by_anthropic(provider: EmbeddedProvider, streams: bool) -> list[Any]:
-    import anthropic
-
-    asked: dict[str, Any] = {
-        "model": "m",
-        "max_tokens": 99,
-        "messages": [{"role": "user", "content": "Where?"}],
-    }
-    base_url = provider.base_url.removesuffix("/v1")
-    with anthropic.Anthropic(api_key="key", max_retries=0, base_url=base_url) as client:
-        if not streams:
-            return [
-                block.input
-                for block in client.messages.create(**asked).content
-                if block.type == "tool_use"
-            ]
-        with client.messages.stream(**asked) as stream:
-            return [
-                block.input
-                for block in stream.get_final_message().content
-                if block.type == "tool_use"
-            ]
-
-
-def by_google(provider: EmbeddedProvider, streams: bool) -> list[Any]:
-    from google import genai
-    from google.genai import types
-
-    options = types.HttpOptions(
-        base_url=provider.base_url.removesuffix("/v1"), api_version="v1beta"
-    )
-    with genai.Client(api_key="key", http_options=options) as client:
-        ask = client.models.generate_content_stream if streams else client.models.generate_content
-        made = ask(model="m", contents="Where?")
-        return [
-            call.args or {}
-            for each in (made if streams else [made])
-            for call in each.function_calls or []
-        ]
-
-
-@pytest.mark.parametrize("case", CLEAN)
-def test_the_official_clients_read_the_same(case: str, serve: Any) -> None:
-    read: Callable[[EmbeddedProvider, bool], list[Any]] = (
-        by_anthropic if "anthropic" in case else by_google
-    )
-    provider = serve(CLEAN[case])
-    found = read(provider, "stream" in case)
-    assert found
-    assert all(arguments == {} for arguments in found)

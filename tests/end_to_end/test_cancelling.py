@@ -133,41 +133,26 @@ def test_cancelled_before_there_is_text(
     assert no_more_requests(provider)
 
 
-@pytest.mark.parametrize("library", [None, httpx, httpx2])
-def test_cancelled_in_the_middle_of_a_stream(
-    serve: Any,
-    backend_of: Any,
-    silent: Any,
-    library: Any,
+@pytest.mark.parametrize(
+    ("mode", "library"),
+    [("stream", None), ("stream", httpx), ("stream", httpx2), ("call", None), ("whole", None)],
+)
+def test_cancelled_in_the_middle_of_a_stream_or_of_a_body(
+    serve: Any, backend_of: Any, silent: Any, mode: str, library: Any
 ) -> None:
     provider = serve(silent)
     # the most that a broken promise may cost here
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))
     with library.Client() if library else nullcontext() as http:
-        client = Client(
-            backend_of(provider),
-            http=http,
-            policy=policy,
-            contents=True,
-        )
-        result, events = cancelled(client, "stream", has_text, provider)
-    check(result, FIRST)
-    assert follow(events) == FIRST
-    assert result.usage.output_tokens > 0
+        options = {"http": http, "policy": policy, **options_of(mode)}
+        client = Client(backend_of(provider), contents=True, **options)
+        is_read = has_text if mode == "stream" else lambda events: provider.requests
+        result, events = cancelled(client, mode, is_read, provider)
+    check(result, "" if mode == "whole" else FIRST)
+    if mode == "stream":
+        assert follow(events) == FIRST
+        assert result.usage.output_tokens > 0
     assert no_more_requests(provider)
-
-
-@pytest.mark.parametrize("mode", ["call", "whole"])
-def test_cancelled_in_the_middle_of_a_body(
-    serve: Any,
-    backend_of: Any,
-    silent: Any,
-    mode: str,
-) -> None:
-    provider = serve(silent)
-    client = Client(backend_of(provider), contents=True, **options_of(mode))
-    result, _ = cancelled(client, mode, lambda events: provider.requests, provider)
-    check(result, FIRST if mode == "call" else "")
 
 
 @STREAMED
@@ -311,72 +296,34 @@ def test_interrupted_in_the_consumers_loop_within_a_with_block(
 # a cancelled task
 
 
-async def cancel_once(
-    condition: Callable[[], Any], task: asyncio.Task[Any]
-) -> tuple[BaseException, float]:
-    """Cancel a task as soon as a condition holds, and return what it raised and the seconds that
-    this took.
-    """
-    await auntil(condition)
-    await asyncio.sleep(0.05)
-    at = time.monotonic()
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError as error:
-        return error, time.monotonic() - at
-    raise AssertionError("the cancellation was swallowed")
-
-
-def run_and_cancel(
-    provider: Any,
-    backend: Any,
-    mode: str,
-    condition: Callable[[list[Any]], Any],
-    *,
-    in_use: bool = True,
-) -> tuple[Any, list[Any]]:
-    """Cancel a call in its task and return its result and its events."""
-    events: list[Any] = []
-    results: list[Any] = []
-
-    async def guarded(client: Client) -> None:
-        try:
-            await aask(client, f"a{mode}", PROMPT, events=events)
-        except asyncio.CancelledError as error:
-            results.append(error.result)  # type: ignore[attr-defined]
-            raise
-
-    async def main() -> None:
-        async with Client(backend, contents=True) as client:
-            task = asyncio.create_task(guarded(client))
-            _, seconds = await cancel_once(lambda: condition(events), task)
-            assert seconds < SOON
-            if in_use:
-                assert await asyncio.to_thread(provider.wait_disconnected)
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
-    return results[0], events
-
-
-@STREAMED
-def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
-    provider = serve(ASKS_TO_WAIT)
-    condition = lambda events: provider.requests  # noqa: E731
-    result, _ = run_and_cancel(provider, backend_of(provider), mode, condition, in_use=False)
-    check(result)
-    assert provider.wait_disconnected()
-    assert no_more_requests(provider)
-
-
-def test_a_task_cancelled_in_the_middle_of_a_stream(
-    serve: Any, backend_of: Any, silent: Any
+@pytest.mark.parametrize(
+    ("mode", "is_waiting"), [("acall", True), ("astream", True), ("astream", False)]
+)
+def test_a_task_cancelled_during_a_wait_or_in_the_middle_of_a_stream(
+    serve: Any, backend_of: Any, silent: Any, mode: str, is_waiting: bool
 ) -> None:
-    provider = serve(silent)
-    result, events = run_and_cancel(provider, backend_of(provider), "stream", has_text)
-    check(result, FIRST)
-    assert follow(events) == FIRST
+    provider = serve(ASKS_TO_WAIT if is_waiting else silent)
+    events: list[Any] = []
+
+    async def main() -> Any:
+        async with Client(backend_of(provider), contents=True) as client:
+            task = asyncio.create_task(aask(client, mode, PROMPT, events=events))
+            await auntil(lambda: provider.requests if is_waiting else has_text(events))
+            await asyncio.sleep(0.05)
+            at = time.monotonic()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as raised:
+                await task
+            assert time.monotonic() - at < SOON
+            assert is_waiting or await asyncio.to_thread(provider.wait_disconnected)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+        return raised.value
+
+    result = asyncio.run(main()).result
+    text = "" if is_waiting else FIRST
+    check(result, text)
+    assert follow(events) == text
+    assert provider.wait_disconnected()
     assert no_more_requests(provider)
 
 
@@ -485,17 +432,6 @@ def test_a_stream_that_is_closed_before_it_began_sends_nothing(serve: Any, backe
             pass
         assert stream.result.outcome == "cancelled"
     assert no_more_requests(provider, 0)
-
-
-def test_the_client_goes_on_after_a_cancelled_call(
-    serve: Any, backend_of: Any, silent: Any
-) -> None:
-    provider = serve(silent, ANSWER, ANSWER)
-    with Client(backend_of(provider)) as client:
-        with client.stream("Where?") as stream:
-            next(event for event in stream if isinstance(event, rungwise.Text))
-        assert client.call("Where?").text == "In the reeds, mostly."
-        assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
 
 
 def test_a_wait_is_waited_in_slices_so_that_no_signal_is_slept_over() -> None:

@@ -73,9 +73,7 @@ def test_money_holds_after_a_compaction(run: Any, compactor: Any) -> None:
     for step, request in zip(sent, ended.requests, strict=True):
         # What was reserved is for what went out.
         assert step.input_tokens >= prompt_of(request)
-        assert step.cap == (
-            request.body.get("max_tokens") or request.body.get("max_completion_tokens")
-        )
+    assert [step.cap for step in sent] == ended.caps
 
 
 def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: Any) -> None:
@@ -139,23 +137,6 @@ def test_no_attempt_follows_one_that_passed_its_cap(run: Any, kind: str) -> None
     assert "100 tokens" in str(ended.error)
 
 
-def test_a_reply_that_keeps_to_its_cap_is_not_cut(run: Any) -> None:
-    words = " ".join(f"extraordinarily{number}" for number in range(60))
-    ended = run(
-        [ScriptedReply(text=words, usage={})], policy=Policy(budget=Budget(output_tokens=400))
-    )
-    ended.was("done", words, overran=False)
-
-
-def test_without_a_cap_that_the_backend_takes_it_is_left(run: Any) -> None:
-    ended = run([*BOTH_CAPS, fair("no cap")], [fair("Herons nest in reeds.")], max_tokens=500)
-    ended.was("done", counts=[2, 1])
-    assert [
-        next(body.get(name) for name in ("max_tokens", "max_completion_tokens") if name in body)
-        for body in ended.bodies
-    ] == [500, 500, 500]
-
-
 def test_gathered_text_is_counted_beside_the_callers_own_count(run: Any) -> None:
     policy = Policy(budget=Budget(money=0.31, attempts=8), limits=Limits(continuations=5))
     parts = [fair(f"Part {number}. " + f"word{number} " * 900, "length") for number in range(6)]
@@ -172,17 +153,6 @@ def test_gathered_text_is_counted_beside_the_callers_own_count(run: Any) -> None
         step.input_tokens >= prompt_of(request)
         for step, request in zip(sent, ended.requests, strict=True)
     )
-
-
-def test_a_prompt_that_begins_as_a_data_url_is_counted(run: Any) -> None:
-    messages = [{"role": "user", "content": "data: " + "the herons of the lake " * 2000}]
-    ended = run(
-        [fair("Yes.")],
-        backends=[{"prices": PRICES}],
-        messages=messages,
-        policy=Policy(budget=Budget(money=0.02)),
-    )
-    ended.was("over_budget", counts=[0])
 
 
 def test_the_dearest_input_is_reserved(run: Any) -> None:
@@ -378,19 +348,28 @@ def test_a_schema_may_hold_anything_under_type(run: Any, kind: Any) -> None:
     assert ended.bodies[0]["tools"] == [tool]
 
 
-def test_the_keys_of_a_schema_are_paid_for(run: Any) -> None:
-    names = [f"the_customer_reference_number_of_line_{n}" for n in range(1000)]
-    tools = [
-        {
-            "type": "function",
-            "function": {"name": "f", "parameters": {"properties": {name: {} for name in names}}},
-        }
-    ]
-    policy = Policy(budget=Budget(money=0.005))
-    ended = run(
-        [ScriptedReply(text="x")], backends=[{"prices": Prices(1, 1)}], tools=tools, policy=policy
-    )
-    ended.was("over_budget", counts=[0])
+MANY_KEYS = {"properties": {f"the_customer_reference_number_of_line_{n}": {} for n in range(1000)}}
+TOO_DEAR: dict[str, tuple[Prices, float, dict[str, Any]]] = {
+    "anything": (Prices(1000, 1000), 0.001, {}),
+    "a prompt that begins as a data URL": (
+        PRICES,
+        0.02,
+        {"messages": [{"role": "user", "content": "data: " + "the herons of the lake " * 2000}]},
+    ),
+    "the keys of a schema": (
+        Prices(1, 1),
+        0.005,
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": MANY_KEYS}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_DEAR)
+def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any, kind: str) -> None:
+    prices, money, options = TOO_DEAR[kind]
+    policy = Policy(budget=Budget(money=money))
+    ended = run([fair("Yes.")], backends=[{"prices": prices}], policy=policy, **options)
+    ended.was("over_budget", counts=[0], attempts=0, cost=0)
 
 
 def test_a_compactor_that_hands_the_same_messages_back_leaves_their_count(run: Any) -> None:
@@ -412,5 +391,5 @@ def test_a_cap_that_is_taken_by_no_name_is_not_in_the_journal(run: Any) -> None:
         [*BOTH_CAPS, ScriptedReply(finish="length")], policy=Policy(limits=Limits(enlargements=1))
     )
     assert ended.path == "repair repair enlarge exhausted"
-    caps = [body.get("max_tokens") or body.get("max_completion_tokens") for body in ended.bodies]
-    assert [step.cap for step in ended.steps if step.event == "sent"] == caps == [None] * 4
+    sent = [step.cap for step in ended.steps if step.event == "sent"]
+    assert sent == ended.caps == [None] * 4

@@ -19,7 +19,6 @@ KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyle
 PLACEHOLDER = OpenAIChat(
     "other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY"
 )
-CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
 
 
 def again(backend: OpenAIChat, name: str) -> OpenAIChat:
@@ -62,6 +61,7 @@ def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) 
         [ScriptedReply(status=status)], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")]
     )
     ended.was("failed")
+    assert skipped(ended) == ["keyless", "twin"]
     assert [(name, failure.status) for name, failure in ended.result.failures] == [
         ("primary", status)
     ]
@@ -69,17 +69,9 @@ def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) 
     assert "api_key" not in str(ended.error)
 
 
-def test_fallbacks_that_are_all_unusable_stand_in_the_journal_as_well(run: Any) -> None:
-    ended = run([DOWN], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
-    ended.was("failed")
-    assert skipped(ended) == ["keyless", "twin"]
-
-
 def test_a_chain_without_a_usable_backend_is_refused_when_it_is_built() -> None:
     with pytest.raises(rungwise.ConfigurationError, match=r"keyless.*api_key.*placeholder"):
         Client([KEYLESS, PLACEHOLDER])
-    with pytest.raises(rungwise.ConfigurationError, match="chain"):
-        Client([])
 
 
 def test_three_backends_are_asked_in_order(run: Any) -> None:
@@ -94,15 +86,6 @@ def test_three_backends_are_asked_in_order(run: Any) -> None:
 
 def test_each_backend_gets_fresh_retries(run: Any) -> None:
     run([DOWN], [DOWN], [DOWN]).was(counts=[4, 4, 4], waits=[2, 4, 8] * 3)
-
-
-def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:
-    primary = serve(ScriptedReply(status=401), ANSWER)
-    second = serve(ANSWER)
-    with Client([backend_of(primary), backend_of(second, name="second")], health=None) as client:
-        assert client.call("Where?").backend == "second"
-        assert client.call("Where?").backend == "primary"
-    assert (len(primary.requests), len(second.requests)) == (2, 1)
 
 
 def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) -> None:
@@ -121,14 +104,13 @@ def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) 
     assert ended.bodies[1]["messages"][1] == {"role": "assistant", "content": "In reeds."}
 
 
-def test_a_conversation_that_ends_on_an_assistant_turn_is_never_rejected_for_it(run: Any) -> None:
+def test_a_conversation_that_ends_on_an_assistant_turn_is_sent_so_if_that_is_taken(
+    run: Any,
+) -> None:
     messages = [
         {"role": "user", "content": "Where do herons nest?"},
         {"role": "assistant", "content": "In the"},
     ]
-    ended = run([ScriptedReply(text=" reeds.")], messages=messages)
-    ended.was("done")
-    assert ended.bodies[0]["messages"][-1]["role"] == "user"
     ended = run(
         [ScriptedReply(text=" reeds.")], messages=messages, backends=[{"prefill": "trailing"}]
     )
@@ -151,7 +133,7 @@ def _state(http: Any) -> dict[str, Any]:
     }
 
 
-@CLIENTS
+@pytest.mark.parametrize("library", [httpx, httpx2])
 def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_nor_changed(
     serve: Any,
     backend_of: Any,
@@ -193,8 +175,10 @@ def test_connections_are_used_again_after_errors_and_empty_replies(
     assert provider.wait_disconnected(), "a client closes what it has opened"
 
 
-@CLIENTS
-def test_failures_of_either_library_are_known(
+@pytest.mark.parametrize(
+    "library", [pytest.param(None, marks=pytest.mark.own_connections), httpx, httpx2]
+)
+def test_a_backend_that_refuses_connections_is_left_at_once_whoever_made_the_connection(
     serve: Any,
     backend_of: Any,
     dead_url: str,
@@ -202,19 +186,14 @@ def test_failures_of_either_library_are_known(
     library: Any,
 ) -> None:
     provider = serve(ANSWER)
-    dead = OpenAIChat(
-        "model",
-        base_url=dead_url,
-        name="dead",
-        api_key="sk-3c9e1f7a5b2d8046",
-    )
+    dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-3c9e1f7a5b2d8046")
     waits: list[float] = []
     chain = [dead, backend_of(provider)]
     with Caller(
         mode, chain, http=library, **clocked({"jitter": lambda: 0.0, **waits_into(waits)})
     ) as caller:
         result = caller.ask()
-    assert (result.outcome, result.backend) == ("done", "primary")
+    assert (result.outcome, result.backend, result.attempts) == ("done", "primary", 2)
     assert waits == []
     assert [(name, failure.reason) for name, failure in result.failures] == [
         ("dead", "unreachable")

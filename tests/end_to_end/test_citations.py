@@ -63,6 +63,10 @@ ANTHROPIC = [
 ]
 
 
+def delta(given: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": given}
+
+
 def messages_stream() -> list[Any]:
     start = {
         "type": "message_start",
@@ -73,12 +77,8 @@ def messages_stream() -> list[Any]:
             "usage": {"input_tokens": 1},
         },
     }
-    text = {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": SAID},
-    }
-    deltas = [{"type": "citations_delta", "citation": each} for each in BY_ANTHROPIC]
+    deltas: list[Any] = [{"type": "citations_delta", "citation": each} for each in BY_ANTHROPIC]
+    deltas.insert(2, {"type": "text_delta", "text": SAID})
     return [
         start,
         {
@@ -86,23 +86,7 @@ def messages_stream() -> list[Any]:
             "index": 0,
             "content_block": {"type": "text", "text": "", "citations": []},
         },
-        *(
-            {
-                "type": "content_block_delta",
-                "index": 0,
-                "delta": each,
-            }
-            for each in deltas[:2]
-        ),
-        text,
-        *(
-            {
-                "type": "content_block_delta",
-                "index": 0,
-                "delta": each,
-            }
-            for each in deltas[2:]
-        ),
+        *map(delta, deltas),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
@@ -225,24 +209,11 @@ CANDIDATES = {
         }
     ]
 }
+TEXTS = [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}]
 BLOCKS = [{"citationsContent": {"content": [{"text": SAID}], "citations": BY_BEDROCK}}]
 REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
     ("anthropic", True): (events(messages_stream()), ANTHROPIC),
-    ("anthropic", False): (
-        whole(
-            {
-                "content": [
-                    {
-                        "type": "text",
-                        "text": SAID,
-                        "citations": BY_ANTHROPIC,
-                    }
-                ],
-                "stop_reason": "end_turn",
-            }
-        ),
-        ANTHROPIC,
-    ),
+    ("anthropic", False): (whole({"content": TEXTS, "stop_reason": "end_turn"}), ANTHROPIC),
     ("responses", True): (
         events([{"type": "response.completed", "response": RESPONSE}]),
         RESPONSES,
@@ -263,16 +234,7 @@ REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
     ),
 }
 SENT_BACK: dict[str, Any] = {
-    "anthropic": {
-        "role": "assistant",
-        "content": [
-            {
-                "type": "text",
-                "text": SAID,
-                "citations": BY_ANTHROPIC,
-            }
-        ],
-    },
+    "anthropic": {"role": "assistant", "content": TEXTS},
     "responses": ITEM,
     "openai": {"role": "assistant", "content": SAID},
     "gemini": CONTENT,
@@ -307,32 +269,28 @@ def test_they_are_read_alike_and_go_back_to_their_provider_as_they_came(
     assert conversation[1] == SENT_BACK[own]
 
 
-@pytest.mark.parametrize("own", ["anthropic", "responses", "openai", "gemini", "bedrock"])
+@pytest.mark.parametrize(
+    ("own", "is_kept"),
+    [(own, False) for own in SENT_BACK] + [("anthropic", True), ("bedrock", True)],
+)
 def test_another_provider_gets_the_text_alone_and_the_loss_is_named(
-    api: str, own: str, serve: Any
+    api: str, own: str, is_kept: bool, serve: Any
 ) -> None:
-    result, _ = asked_twice(serve, own, False)
-    made = told(serve, api, messages=[USER, result.message, USER])
+    """Also of what a caller kept in the provider's form."""
+    if is_kept:
+        user = {"role": "user", "content": [{"text": "Where?"}] if own == "bedrock" else "Where?"}
+        made = told(serve, own, api, messages=[user, SENT_BACK[own], user])
+        assert json.dumps(SENT_BACK[own]["content"]) in json.dumps(made.bodies[0])
+        assert made.losses[0] == ()
+    else:
+        result, _ = asked_twice(serve, own, False)
+        made = told(serve, api, messages=[USER, result.message, USER])
     sent = json.dumps(made.body)
     assert SAID in sent
     assert not any(each in sent for each in (URL, SECRET, "citation", "annotations", "file_1"))
     count = len(REPLIES[own, False][1])
     assert made.lost == (f"citation in the messages, {count} x: it has no form here",)
-    assert made.notes == [f"left out: {made.lost[0]}"]
-
-
-@pytest.mark.parametrize("own", ["anthropic", "bedrock"])
-def test_what_a_caller_kept_in_the_providers_form_is_treated_alike(
-    api: str, own: str, serve: Any
-) -> None:
-    user = {"role": "user", "content": [{"text": "Where?"}] if own == "bedrock" else "Where?"}
-    made = told(serve, own, api, messages=[user, SENT_BACK[own], user])
-    first, second = (json.dumps(body) for body in made.bodies)
-    assert json.dumps(SENT_BACK[own]["content"]) in first
-    assert SAID in second
-    assert not any(each in second for each in (URL, SECRET, "citation"))
-    count = len(REPLIES[own, False][1])
-    assert made.losses == [(), (f"citation in the messages, {count} x: it has no form here",)]
+    assert made.notes[-1] == f"left out: {made.lost[0]}"
 
 
 def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
@@ -351,43 +309,13 @@ def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
     deep: Any = {}
     for _ in range(300):
         deep = {"url": deep}
+    grounded = {"content": CONTENT, "finishReason": "STOP", "groundingMetadata": many}
+    message = {"content": SAID, "annotations": [*nonsense, deep]}
+    text = {**TEXTS[0], "citations": nonsense * 9_000}
     for own, body in (
-        (
-            "gemini",
-            {
-                "candidates": [
-                    {
-                        "content": CONTENT,
-                        "finishReason": "STOP",
-                        "groundingMetadata": many,
-                    }
-                ]
-            },
-        ),
-        (
-            "openai",
-            {
-                "choices": [
-                    {
-                        "message": {"content": SAID, "annotations": [*nonsense, deep]},
-                        "finish_reason": "stop",
-                    }
-                ]
-            },
-        ),
-        (
-            "anthropic",
-            {
-                "content": [
-                    {
-                        "type": "text",
-                        "text": SAID,
-                        "citations": nonsense * 9_000,
-                    }
-                ],
-                "stop_reason": "end_turn",
-            },
-        ),
+        ("gemini", {"candidates": [grounded]}),
+        ("openai", {"choices": [{"message": message, "finish_reason": "stop"}]}),
+        ("anthropic", {"content": [text], "stop_reason": "end_turn"}),
     ):
         provider = serve(whole(body), ANSWER)
         with Client(backend(own, provider.base_url, streams=False)) as client:

@@ -30,26 +30,21 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "type": "computer_call",
         "call_id": "c1",
         "status": "completed",
-        "action": {"type": "click", "button": "left", "x": 1, "y": 2},
-        "pending_safety_checks": [],
+        "action": {"type": "click"},
     },
     "shell": {
         "id": "sh_1",
         "type": "shell_call",
         "call_id": "c1",
         "status": "completed",
-        "action": {
-            "commands": ["ls"],
-            "timeout_ms": 1000,
-            "max_output_length": 100,
-        },
+        "action": {"commands": ["ls"]},
     },
     "local shell": {
         "id": "ls_1",
         "type": "local_shell_call",
         "call_id": "c1",
         "status": "completed",
-        "action": {"type": "exec", "command": ["ls"], "env": {}},
+        "action": {"type": "exec", "command": ["ls"]},
     },
     "patch": {
         "id": "ap_1",
@@ -120,20 +115,9 @@ def replies(*items: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedReply
             {"type": "response.created", "response": {"id": "resp_1", "output": []}}
         ]
         for at, item in enumerate(items):
-            events.append(
-                {
-                    "type": "response.output_item.added",
-                    "output_index": at,
-                    "item": item,
-                }
-            )
-            events.append(
-                {
-                    "type": "response.output_item.done",
-                    "output_index": at,
-                    "item": item,
-                }
-            )
+            for kind in ("added", "done"):
+                about_item = {"output_index": at, "item": item}
+                events.append({"type": f"response.output_item.{kind}", **about_item})
         events.append({"type": "response.completed", "response": whole})
         body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
         return ScriptedReply(body=body, headers={"content-type": "text/event-stream"})

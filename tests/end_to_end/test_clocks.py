@@ -338,24 +338,14 @@ def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
             peer.send(part)
 
     first = {"streams": why != "the backend"}
-    made = make(
-        way,
-        [play],
-        first=first,
-        streams=False,
-        stream_calls=why != "the call",
-    )
+    streams = why == "the backend"
+    made = make(way, [play], first=first, streams=streams, stream_calls=why != "the call")
     assert (made.outcome, made.text, made.counts) == ("done", "In the reeds.", [1])
+    assert not streams or follow(made.events) == "In the reeds."
     assert made.seconds > 3 * LATE
     [[body]] = made.bodies
     assert body["stream"] is False
     assert "stream_options" not in body
-
-
-def test_a_stream_of_a_backend_that_cannot_stream_is_a_whole_reply(way: str) -> None:
-    made = make(way, [answering(answer("In the reeds."))], first={"streams": False})
-    assert [body["stream"] for body in made.bodies[0]] == [False]
-    assert (made.outcome, follow(made.events)) == ("done", "In the reeds.")
 
 
 @EVERY_WAY
@@ -645,22 +635,28 @@ BY_DEFAULT = Policy(timeouts=Timeouts(first_token=DefaultSeconds(LIMIT), stall=L
 THINKER = {"model": "gpt-5"}
 
 
+LEFT_AT_ONCE: dict[str, tuple[Play, Policy, dict[str, Any]]] = {
+    "no head of gpt-5": (silent, BY_DEFAULT, THINKER),
+    "no head of o3": (silent, BY_DEFAULT, {"model": "o3"}),
+    "no head of grok-4": (silent, BY_DEFAULT, {"model": "grok-4"}),
+    "no head of any other": (silent, BY_DEFAULT, {"model": "m"}),
+    "a clock of the policy": (hangs_after(), POLICY, THINKER),
+    "a clock of the backend": (hangs_after(), BY_DEFAULT, {**THINKER, "first_token": LIMIT}),
+}
+
+
 @EVERY_WAY
 @BOTH
-@pytest.mark.parametrize("model", ["gpt-5", "o3", "grok-4", "m"])
-def test_a_server_that_sends_no_head_is_left_at_once_whatever_the_model(
-    way: str, streams: bool, model: str
+@pytest.mark.parametrize("kind", LEFT_AT_ONCE)
+def test_a_server_without_a_head_is_left_at_once_and_a_clock_that_somebody_set_holds(
+    way: str, streams: bool, kind: str
 ) -> None:
-    made = make(
-        way, [silent], [goes_on], first={"model": model}, streams=streams, policy=BY_DEFAULT
-    )
-    assert (made.came, made.result.backend, made.counts) == (
-        ["fell_silent", "answered"],
-        "second",
-        [1, 1],
-    )
+    play, policy, first = LEFT_AT_ONCE[kind]
+    made = make(way, [play], [goes_on], first=first, streams=streams, policy=policy)
+    assert (made.came, made.result.backend) == (["fell_silent", "answered"], "second")
+    assert made.counts == [1, 1]
     assert LIMIT <= made.seconds < SLACK
-    assert made.bodies[0][0]["model"] == model
+    assert made.bodies[0][0]["model"] == first["model"]
 
 
 @EVERY_WAY
@@ -683,33 +679,6 @@ def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(
         policy=BY_DEFAULT,
     )
     assert (made.text, made.result.backend, made.counts) == (FIRST + SECOND, "primary", [1, 0])
-
-
-@EVERY_WAY
-@BOTH
-@pytest.mark.parametrize("clock", ["of the policy", "of the backend"])
-def test_a_clock_that_somebody_set_holds_for_a_model_that_thinks(
-    way: str, streams: bool, clock: str
-) -> None:
-    policy, first = (
-        (POLICY, THINKER)
-        if clock == "of the policy"
-        else (BY_DEFAULT, {**THINKER, "first_token": LIMIT})
-    )
-    made = make(
-        way,
-        [hangs_after()],
-        [goes_on],
-        first=first,
-        streams=streams,
-        policy=policy,
-    )
-    assert (made.came, made.result.backend, made.counts) == (
-        ["fell_silent", "answered"],
-        "second",
-        [1, 1],
-    )
-    assert LIMIT <= made.seconds < SLACK
 
 
 @OWN_WAYS

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client
 from support.raw_server import Peer, RawServer, answer, answering, silent, stuck_in_a_stream
 from support.waiting import auntil, until
 from support.ways import ALL, SYNC, Either, aask, ask, backend, client_for
@@ -227,15 +226,3 @@ def test_closing_leaves_the_calls_of_another_client_alone() -> None:
             other.close()
             let_go.set()
             assert call.result(5).text == "Yes."
-
-
-def test_a_client_that_was_passed_in_stays_open_and_forgets_nothing() -> None:
-    import httpx
-
-    with RawServer(answering(answer("Yes."))) as server, httpx.Client() as http:
-        with Client(backend(server.base_url), http=http) as client:
-            client.call("Where?")
-        assert not http.is_closed
-        with Client(backend(server.base_url), http=http) as client:
-            client.call("Where?")
-    assert server.connections == 1

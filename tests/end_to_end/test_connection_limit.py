@@ -10,13 +10,10 @@ import pytest
 import rungwise
 from rungwise import Cancellation, Client
 from support.raw_server import (
-    STREAM_HEAD,
     Peer,
     RawServer,
-    chunk,
     echo,
     echoes,
-    event,
     silent,
     stuck_in_a_stream,
 )
@@ -24,34 +21,6 @@ from support.waiting import until
 from support.ways import ONCE, Asked, Either, ask, at_once, backend, client_for, in_one_loop, quick
 
 pytestmark = pytest.mark.own_connections
-
-
-def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
-    open_at_once = 0
-    most = 0
-    lock = threading.Lock()
-
-    def play(peer: Peer) -> None:
-        nonlocal open_at_once, most
-        for request in peer.requests():
-            with lock:
-                open_at_once += 1
-                most = max(most, open_at_once)
-            time.sleep(0.002)
-            with lock:
-                open_at_once -= 1
-            peer.send(echo(request))
-
-    with RawServer(play) as server:
-        client = quick(way, server, max_connections=4)
-        results = at_once(
-            way, client, [{"messages": f"q {number}", "streams": False} for number in range(60)]
-        )
-    assert [(each.text, each.result.attempts) for each in results] == [
-        (f"q {number}", 1) for number in range(60)
-    ]
-    assert most <= 4
-    assert server.connections <= 4
 
 
 def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
@@ -75,46 +44,8 @@ def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: 
     assert len(server.requests) <= 1
 
 
-def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.2))
-    let_go = threading.Event()
-
-    def play(peer: Peer) -> None:
-        for request in peer.requests():
-            if request["messages"][-1]["content"] == "Here.":
-                peer.send(echo(request))
-                continue
-            peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
-            let_go.wait(5)
-            return
-
-    async def main(server: RawServer) -> Asked:
-        chain = [backend(server.base_url), backend(server.base_url, name="second")]
-        async with Either(way, chain, policy=policy, max_connections=1) as one:
-            stream = one.stream()
-            await stream.next()
-            waiting = asyncio.create_task(one.ask("Here.", streams=False))
-            await asyncio.sleep(0.6)
-            await stream.close()
-            return await waiting
-
-    with RawServer(play) as server:
-        asked = asyncio.run(main(server))
-        let_go.set()
-    assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == (
-        "done",
-        "Here.",
-        1,
-        [],
-    )
-    assert asked.result.backend == "primary"
-    assert [
-        body["model"] for body in server.bodies if body["messages"][-1]["content"] == "Here."
-    ] == ["m"]
-
-
-def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
-    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(connect=0.1))
+def test_calls_beyond_the_connections_wait_in_turn_which_is_charged_to_no_backend(way: str) -> None:
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=0.1, total=1.0))
 
     def play(peer: Peer) -> None:
         for request in peer.requests():
@@ -122,9 +53,15 @@ def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> 
             peer.send(echo(request))
 
     with RawServer(play) as server:
-        client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
-        results = at_once(way, client, [{"streams": False}] * 3)
-    assert [each.outcome for each in results] == ["done"] * 3
+        chain = [backend(server.base_url), backend(server.base_url, name="second")]
+        client = client_for(way, chain, policy=policy, max_connections=1)
+        results = at_once(
+            way, client, [{"messages": f"q {number}", "streams": False} for number in range(6)]
+        )
+    assert [each.text for each in results] == [f"q {number}" for number in range(6)]
+    for each in results:
+        assert (each.outcome, each.result.backend, each.failures) == ("done", "primary", [])
+    assert (len(server.requests), server.connections) == (6, 1)
 
 
 def test_a_cancellation_ends_the_wait_for_a_connection() -> None:

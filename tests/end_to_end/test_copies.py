@@ -161,21 +161,6 @@ def test_a_task_asks_what_was_given_when_it_was_made() -> None:
         assert asyncio.run(ask_three()) == ["one", "two", "three"]
 
 
-def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
-    asked = messages()
-    given = options()
-    replies = [
-        ScriptedReply(),
-        ScriptedReply(text="Half of ", finish="length"),
-        ScriptedReply(text="it."),
-    ]
-    with EmbeddedProvider(lambda request: replies[len(provider.requests) - 1]) as provider:
-        backend = OpenAIChat("model", base_url=provider.base_url)
-        with Client(backend, **waits_into([])) as client:
-            assert ask(client, mode, asked, **given).text == "Half of it."
-    assert (asked, given) == (messages(), options())
-
-
 def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None:
     handed: list[Any] = []
 

@@ -109,22 +109,22 @@ def full_backlog() -> Iterator[int]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Answer for names: `names(host, addresses)`, never for a host without addresses."""
-    known: dict[str, list[Any]] = {}
+    """Look names up: `names(host, addresses)` calls these with a port. Never for `slow.test`."""
     over = threading.Event()
     real = socket.getaddrinfo
 
+    def never(port: int) -> Any:
+        over.wait(30)
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    known: dict[str, Callable[[int], Any]] = {"slow.test": never}
+
     def look_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
-        if name not in known:
-            return real(host, port, *args, **options)
-        if not known[name]:
-            over.wait(30)
-            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
-        return [tcp(address, port) for address in known[name]]
+        return known[name](port) if name in known else real(host, port, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    yield lambda host, *addresses: known.__setitem__(host, list(addresses))
+    yield known.__setitem__
     over.set()
     for thread in threading.enumerate():  # a lookup is shared, so none may be left to the next test
         if thread.name.startswith("rungwise looks up"):
@@ -140,10 +140,9 @@ def tcp(address: str, port: int) -> tuple[Any, ...]:
 def stage(phase: Any, names: Any) -> Iterator[str]:
     """Give a base URL that gets stuck in a phase."""
     if phase == "resolve":
-        names("slow.test")
         yield "http://slow.test:1/v1"
     elif phase in ("connect", "dead addresses"):
-        names("dead.test", *["127.0.0.1"] * 4)
+        names("dead.test", lambda port: [tcp("127.0.0.1", port)] * 4)
         with full_backlog() as port:
             yield f"http://{'127.0.0.1' if phase == 'connect' else 'dead.test'}:{port}/v1"
     else:
@@ -265,19 +264,14 @@ def test_the_time_to_connect_covers_names_addresses_and_tls(
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("way", ALL)
-def test_the_time_to_connect_is_that_of_all_its_phases_together(
-    monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_the_time_to_connect_is_that_of_all_its_phases_together(names: Any, way: str) -> None:
     """A name that takes most of the time, and then TLS that never comes about."""
-    real = socket.getaddrinfo
 
-    def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
-        if host not in ("slow.test", b"slow.test"):
-            return real(host, port, *args, **options)
+    def slow(port: int) -> Any:
         time.sleep(BUDGET * 0.4)
         return [tcp("127.0.0.1", port)]
 
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    names("slow.test", slow)
     policy = rungwise.Policy(
         limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=BUDGET)
     )
@@ -380,32 +374,23 @@ def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> N
 
 def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
     with full_backlog() as dead, RawServer(answering(answer("Yes."))) as server:
-        look_up = socket.getaddrinfo
-
-        def both(host: Any, port: Any, *args: Any, **options: Any) -> Any:
-            if host not in ("both.test", b"both.test"):
-                return look_up(host, port, *args, **options)
-            return [tcp("127.0.0.1", which) for which in (dead, server.port)]
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(socket, "getaddrinfo", both)
-            asked = ask(way, client_for(way, backend("http://both.test:1/v1")), streams=False)
+        both = [tcp("127.0.0.1", port) for port in (dead, server.port)]
+        names("both.test", lambda port: both)
+        asked = ask(way, client_for(way, backend("http://both.test:1/v1")), streams=False)
     assert (asked.outcome, asked.text) == ("done", "Yes.")
     assert asked.seconds < CEILING
 
 
-def test_a_name_is_looked_up_by_one_thread_whatever_the_port(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[Any] = []
+def test_a_name_is_looked_up_by_one_thread_whatever_the_port(names: Any) -> None:
+    asked: list[int] = []
     released = threading.Event()
 
-    def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
-        asked.append(host)
+    def slow(port: int) -> Any:
+        asked.append(port)
         released.wait(20)
         return [tcp("127.0.0.1", port)]
 
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    names("slow.test", slow)
 
     def play(peer: Peer) -> None:
         for _ in peer.requests():
@@ -422,19 +407,19 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(
             time.sleep(0.1)
             released.set()
         assert {each.text for each in ended} == {f"port {one.port}", f"port {other.port}"}
-    assert asked == ["slow.test"]
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("way", SYNC)
 def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
     released = threading.Event()
-    with RawServer(silent) as server, pytest.MonkeyPatch.context() as patch:
+    with RawServer(silent) as server:
 
-        def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        def slow(port: int) -> Any:
             released.wait(20)
             return [tcp("127.0.0.1", server.port)]
 
-        patch.setattr(socket, "getaddrinfo", slow)
+        names("slow.test", slow)
         client = client_for(way, backend("http://slow.test:1/v1"), policy=POLICY)
         asked = ask(way, client)
         assert asked.seconds < CEILING

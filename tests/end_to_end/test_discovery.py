@@ -209,39 +209,15 @@ def test_a_cut_text_is_gone_on_from_natively_without_a_flag(
     assert rungwise.replay(rungwise.Journal.from_json(written)).journal.to_json() == written
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_responses_of_llama_cpp_hide_cuts(serve: Any, says: Any, way: str) -> None:
+def test_responses_of_llama_cpp_hide_cuts(serve: Any, says: Any) -> None:
     says(LLAMA_CPP)
-    used = {"input_tokens": 10, "output_tokens": 100, "total_tokens": 110}
-    provider = serve(ScriptedReply(text=CUT.text, usage=used), REST)
     responses = rungwise.OpenAIResponses(
-        "m", base_url=provider.base_url, name="mine", api_key_required=False
+        "m", base_url=serve(REST).base_url, name="mine", api_key_required=False
     )
     with Client(responses) as client:
-        assert discovered(client, way) == {"mine": "llama.cpp b8681-Debian"}
-        result = client.call("Where do herons nest?", max_tokens=100)
-    assert (result.outcome, result.text) == (
-        "done",
-        "Herons nest in the reeds of the northern lake.",
-    )
-    assert [request.body["max_output_tokens"] for request in provider.requests] == [100, 200]
-    assert result.journal.steps[0].note == "discovered: llama.cpp b8681-Debian"
-
-
-def test_an_older_llama_cpp_repeats_the_turn(serve: Any, says: Any) -> None:
-    says(LLAMA_CPP)
-    with Client(backend(serve(CUT, ScriptedReply(text=f"{CUT.text} lake.")))) as client:
-        client.discover()
-        assert client.call("Where?").text == "Herons nest in the reeds of the northern lake."
-
-
-def test_ollama_is_gone_on_with_as_before(serve: Any, says: Any) -> None:
-    says(OLLAMA)
-    provider = serve(CUT, REST)
-    with Client(backend(provider)) as client:
-        client.discover()
-        client.call("Where do herons nest?")
-    assert provider.requests[-1].body["messages"][-1]["role"] == "user"
+        assert client.discover() == {"mine": "llama.cpp b8681-Debian"}
+        [now] = client.chain
+    assert now.capabilities.hides_cuts  # type: ignore[attr-defined]
 
 
 def test_what_the_caller_says_counts(serve: Any, says: Any) -> None:
@@ -252,13 +228,6 @@ def test_what_the_caller_says_counts(serve: Any, says: Any) -> None:
         [now] = client.chain
     assert not now.prefills
     assert now.capabilities == Capabilities(window=100, images=False, hides_cuts=True)  # type: ignore[attr-defined]
-
-
-def test_a_check_knows_the_window(serve: Any, says: Any) -> None:
-    says(LLAMA_CPP)
-    with Client(backend(serve(REST))) as client:
-        client.discover()
-        assert not client.check("x" * 30_000)
 
 
 def test_a_process_asks_once_until_it_forgets(serve: Any, says: Any) -> None:

@@ -102,7 +102,6 @@ def test_another_request_is_no_old_result(serve: Any, backend_of: Any, opened: A
 
 def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -134,7 +133,6 @@ MOMENTS = range(9)
 def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
     moment: int,
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -163,7 +161,6 @@ def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved
 
 def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -183,7 +180,6 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
 @pytest.mark.full
 def test_a_living_process_keeps_its_calls(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -211,7 +207,6 @@ theirs()
 
 def test_what_a_program_of_somebody_else_has_left_is_not_touched(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -224,7 +219,6 @@ def test_what_a_program_of_somebody_else_has_left_is_not_touched(
 
 def test_a_program_that_runs_dbos_keeps_it(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     tmp_path: Path,
 ) -> None:
@@ -279,7 +273,6 @@ def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
 @pytest.mark.full
 def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -314,7 +307,6 @@ def test_a_call_is_cancelled_by_its_handle(serve: Any, backend_of: Any, opened: 
 @pytest.mark.full
 def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -357,7 +349,6 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
 
 def test_a_deadline_goes_on_while_no_process_holds_the_call(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -437,6 +428,14 @@ NONSENSE: dict[str, tuple[Any, str]] = {
             "x", MESSAGES, within=SharedBudget(Budget(seconds=None, money=1), name="n")
         ),
         "prices",
+    ),
+    "a negative offset": (
+        lambda durable: list(durable.stream("x", MESSAGES, offset=-1)),
+        "offset must be a whole number of 0 or more, not",
+    ),
+    "half an offset": (
+        lambda durable: list(durable.stream("x", MESSAGES, offset=1.5)),
+        "offset must be a whole number of 0 or more, not",
     ),
     "a second one": (
         lambda durable: Durable(durable.workflows.client, "sqlite:///other.sqlite"),
@@ -523,7 +522,6 @@ def slowly(request: ReceivedRequest) -> ScriptedReply:
 
 def test_a_stream_goes_on_after_a_crash_from_the_text_that_was_written(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
 ) -> None:
@@ -659,21 +657,6 @@ def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
 
     provider = serve(answer)
     assert asyncio.run(main()) == 0
-
-
-@pytest.mark.parametrize("offset", [-1, "3", 1.5, None])
-def test_an_offset_is_a_number_of_events(
-    serve: Any,
-    backend_of: Any,
-    opened: Any,
-    offset: Any,
-) -> None:
-    with opened(backend_of(serve(ANSWER)))() as durable:
-        durable.call("herons", MESSAGES)
-        with pytest.raises(
-            ConfigurationError, match="offset must be a whole number of 0 or more, not"
-        ):
-            list(durable.stream("herons", MESSAGES, offset=offset))
 
 
 def test_who_reads_a_call_that_is_no_stream_gets_its_result(

@@ -82,7 +82,6 @@ def test_an_id_is_run_once_in_this_process_and_the_next(
 def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
     tool: str,
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
     log: Path,
@@ -115,7 +114,6 @@ def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
 def test_a_process_that_dies_between_any_two_writes_runs_no_tool_twice_and_stays_within_the_bound(
     moment: int,
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
     log: Path,
@@ -161,7 +159,6 @@ def test_an_approval_may_come_in_another_process(
 @pytest.mark.full
 def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
     serve: Any,
-    backend_of: Any,
     opened: Any,
     database: str,
     log: Path,

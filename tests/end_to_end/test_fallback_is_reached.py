@@ -30,13 +30,11 @@ def test_each_trouble_of_a_first_backend_is_survived() -> None:
     assert problems(chains) == []
 
 
-def test_random_troubles_are_survived() -> None:
-    assert problems(map(Chain.drawn, range(24))) == []
-
-
-@pytest.mark.full
-def test_five_hundred_random_troubles_are_survived() -> None:
-    chains = [Chain.drawn(seed) for seed in range(1000, 1500)]
+@pytest.mark.parametrize(
+    "seeds", [range(24), pytest.param(range(1000, 1500), marks=pytest.mark.full)], ids=len
+)
+def test_random_troubles_are_survived(seeds: range) -> None:
+    chains = [*map(Chain.drawn, seeds)]
     assert problems(chains) == []
     # They were held to the seconds of their budget, which is what their certificates say, but for
     # closing.

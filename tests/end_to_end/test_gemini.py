@@ -4,17 +4,17 @@ Vertex is told.
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
-import rungwise
 from rungwise import Client, Gemini, Message, Result, ToolResult
 from rungwise.adapters.gateway.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.backend import DUMMY
 from rungwise.fsm.replies.parts import MediaPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.modes import Caller, waits_into
+from support.runs import Stage, asking
 from support.sampling import sampled
 
 KEY = "AIza-9d2f6b1c44e07a35"
@@ -39,6 +39,16 @@ def backend(provider: Any, model: str = "gemini-3-pro-preview", **options: Any) 
             "name": "primary",
             **options,
         },
+    )
+
+
+@pytest.fixture
+def asks(mode: str) -> Callable[..., AbstractContextManager[tuple[Any, Stage, list[float]]]]:
+    """Return what asks a model that plays a script, in every mode."""
+    return lambda *script, model="gemini-3-pro-preview": asking(
+        mode,
+        script,
+        lambda url: Gemini(model, base_url=url, api_key=KEY, name="primary"),
     )
 
 
@@ -88,25 +98,24 @@ ASKS = whatever(
 )
 
 
-def test_a_round_of_tools_goes_back_word_for_word(serve: Any, mode: str) -> None:
-    provider = serve(ASKS, ANSWER)
-    with Caller(mode, backend(provider)) as caller:
-        first = caller.ask([ASKED], tools=[TOOL])
+def test_a_round_of_tools_goes_back_word_for_word(asks: Any) -> None:
+    with asks(ASKS, ANSWER) as (one, stage, _):
+        first = one([ASKED], tools=[TOOL])
         assert (first.text, first.reasoning) == ("I look.", "Herons like reeds.")
         told = [
             Message("tool", (ToolResult(call.id, call.name, f"{call.id}."),))
             for call in reversed(first.tool_calls)
         ]
-        second = caller.ask([ASKED, first.message, *told], tools=[TOOL])
+        second = one([ASKED, first.message, *told], tools=[TOOL])
     assert second.text == ANSWER.text
-    _, model, user = contents(provider.requests[1])
+    _, model, user = contents(stage.requests[1])
     assert model == {"role": "model", "parts": [*OWN, {"text": "", "thoughtSignature": "ZW5k"}]}
     results = [part["functionResponse"] for part in user["parts"]]
     assert [(each["name"], each["response"]) for each in results] == [
         ("look", {"output": f"{call.id}."}) for call in first.tool_calls
     ]
     assert all("id" not in each for each in results)
-    assert [request.headers["x-goog-api-key"] for request in provider.requests] == [KEY, KEY]
+    assert [request.headers["x-goog-api-key"] for request in stage.requests] == [KEY, KEY]
 
 
 def test_another_model_gets_no_signature_but_the_stand_in_that_it_wants(serve: Any) -> None:
@@ -125,15 +134,14 @@ def test_another_model_gets_no_signature_but_the_stand_in_that_it_wants(serve: A
         assert contents(other.requests[-1])[1]["parts"] == [bare[0], call, bare[1]]
 
 
-def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> None:
+def test_a_signature_that_is_rejected_is_sent_no_more(asks: Any) -> None:
     broken = ScriptedReply(status=400, error={"message": "Corrupted thought signature."})
-    provider = serve(ASKS, broken, ANSWER)
-    with Caller(mode, backend(provider)) as caller:
-        turn = caller.ask([ASKED], tools=[TOOL]).message
+    with asks(ASKS, broken, ANSWER) as (one, stage, _):
+        turn = one([ASKED], tools=[TOOL]).message
         told = Message("tool", [ToolResult(call.id, call.name, "See.") for call in turn.tool_calls])
-        result = caller.ask([ASKED, turn, told], tools=[TOOL])
+        result = one([ASKED, turn, told], tools=[TOOL])
     assert (result.text, path_of(result)) == (ANSWER.text, "repair done")
-    signed = [part.get("thoughtSignature") for part in contents(provider.requests[2])[1]["parts"]]
+    signed = [part.get("thoughtSignature") for part in contents(stage.requests[2])[1]["parts"]]
     assert signed == [None, DUMMY, None]
 
 
@@ -150,51 +158,43 @@ def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> 
     ],
 )
 def test_a_rejected_parameter_is_left_out(
-    serve: Any,
-    mode: str,
+    asks: Any,
     message: str,
     gone: str,
 ) -> None:
-    provider = serve(ScriptedReply(status=400, error={"message": message}), ANSWER)
-    with Caller(mode, backend(provider)) as caller:
+    with asks(ScriptedReply(status=400, error={"message": message}), ANSWER) as (one, stage, _):
         parameters = {
             "temperature": 0.2,
             "top_p": 0.5,
             "reasoning_effort": "low",
         }
-        result = caller.ask([ASKED], parameters=parameters, max_tokens=100)
+        result = one([ASKED], parameters=parameters, max_tokens=100)
     assert (result.text, path_of(result)) == (ANSWER.text, "repair done")
-    first, second = (request.body["generationConfig"] for request in provider.requests)
+    first, second = (request.body["generationConfig"] for request in stage.requests)
     assert first == {**second, gone: first[gone]}
 
 
-def test_a_model_that_prefills_goes_on_and_one_that_rejects_it_is_asked(
-    serve: Any, mode: str
-) -> None:
+def test_a_model_that_goes_on_from_its_own_turn_is_asked_where_it_rejects_that(asks: Any) -> None:
     cut = ScriptedReply(text="Herons nest in the ", finish="length")
-    provider = serve(cut, ScriptedReply(text="reeds."))
-    with Caller(mode, backend(provider, "gemini-2.5-flash")) as caller:
-        assert caller.ask([ASKED]).text == "Herons nest in the reeds."
-    assert contents(provider.requests[1])[-1] == {
-        "role": "model",
-        "parts": [{"text": "Herons nest in the"}],
-    }
     rejects = ScriptedReply(
         status=400, error={"message": "Requests ending with a model turn are not supported."}
     )
-    provider = serve(cut, rejects, ScriptedReply(text="reeds."))
-    with Caller(mode, backend(provider, "gemini-2.5-pro")) as caller:
-        result = caller.ask([ASKED])
+    with asks(cut, rejects, ScriptedReply(text="reeds."), model="gemini-2.5-pro") as (
+        one,
+        stage,
+        _,
+    ):
+        result = one([ASKED])
     assert (result.text, path_of(result)) == (
         "Herons nest in the reeds.",
         "continuation repair done",
     )
-    assert contents(provider.requests[2])[-1]["role"] == "user"
+    began = {"role": "model", "parts": [{"text": "Herons nest in the"}]}
+    assert contents(stage.requests[1])[-1] == began
+    assert contents(stage.requests[2])[-1]["role"] == "user"
 
 
-def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(
-    serve: Any, mode: str
-) -> None:
+def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(asks: Any) -> None:
     own = [
         {
             "role": "user",
@@ -212,57 +212,58 @@ def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(
             "parts": [{"functionResponse": {"name": "look", "response": {"seen": 1}}}],
         },
     ]
-    provider = serve(
+    with asks(
         ScriptedReply(),
         ScriptedReply(text="Herons nest in", finish="length"),
         ScriptedReply(text=" reeds."),
-    )
-    with Caller(mode, backend(provider, "gemini-3.6-flash")) as caller:
-        result = caller.ask(own, tools=[TOOL])
+        model="gemini-3.6-flash",
+    ) as (one, stage, _):
+        result = one(own, tools=[TOOL])
     assert (result.text, path_of(result)) == ("Herons nest in reeds.", "nudge continuation done")
-    assert all(contents(request)[:3] == own for request in provider.requests)
-    assert [each["role"] for each in contents(provider.requests[2])[3:]][-2:] == ["model", "user"]
+    assert all(contents(request)[:3] == own for request in stage.requests)
+    assert [each["role"] for each in contents(stage.requests[2])[3:]][-2:] == ["model", "user"]
 
 
-def test_reasoning_that_used_up_the_cap_is_lowered(serve: Any, mode: str) -> None:
-    provider = serve(ScriptedReply(reasoning="Herons like reeds.", finish="length"), ANSWER)
-    with Caller(mode, backend(provider)) as caller:
-        result = caller.ask([ASKED], max_tokens=100)
+def test_reasoning_that_used_up_the_cap_is_lowered(asks: Any) -> None:
+    with asks(ScriptedReply(reasoning="Herons like reeds.", finish="length"), ANSWER) as (
+        one,
+        stage,
+        _,
+    ):
+        result = one([ASKED], max_tokens=100)
     assert (result.text, path_of(result)) == (ANSWER.text, "enlarge done")
-    assert [request.body["generationConfig"] for request in provider.requests] == [
+    assert [request.body["generationConfig"] for request in stage.requests] == [
         {"maxOutputTokens": 100},
         {"maxOutputTokens": 200, "thinkingConfig": {"thinkingLevel": "LOW"}},
     ]
 
 
-def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mode: str) -> None:
+def test_a_call_that_the_server_could_not_read_is_asked_for_again(asks: Any) -> None:
     broken = whatever(
         chunk(
             finishReason="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("
         )
     )
-    provider = serve(broken, ScriptedReply(tool_calls=(ToolCall("1", "look", "{}"),)))
-    waits: list[float] = []
-    with Caller(mode, backend(provider), **waits_into(waits)) as caller:
-        result = caller.ask([ASKED], tools=[TOOL])
+    with asks(broken, ScriptedReply(tool_calls=(ToolCall("1", "look", "{}"),))) as (one, stage, _):
+        result = one([ASKED], tools=[TOOL])
     assert ([call.name for call in result.tool_calls], path_of(result)) == (["look"], "retry done")
-    assert provider.requests[0].body == provider.requests[1].body
+    assert stage.requests[0].body == stage.requests[1].body
 
 
-def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(serve: Any, mode: str) -> None:
+def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(asks: Any) -> None:
     blocked = whatever(
         {
             "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
             "usageMetadata": {"promptTokenCount": 8},
         }
     )
-    with Caller(mode, backend(serve(blocked))) as caller, pytest.raises(rungwise.Refused) as raised:
-        caller.ask([ASKED])
-    result = raised.value.result
+    with asks(blocked) as (one, _, _):
+        result = one([ASKED])
+    assert result.outcome == "refused"
     assert (result.journal.last.stop_raw, result.usage.input_tokens) == ("PROHIBITED_CONTENT", 8)
 
 
-def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
+def test_a_wait_that_stands_in_the_body_is_kept(asks: Any) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}]
     error = {
         "error": {
@@ -273,49 +274,21 @@ def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
         }
     }
     busy = ScriptedReply(status=429, body=json.dumps([error]))
-    waits: list[float] = []
-    with Caller(mode, backend(serve(busy, ANSWER)), **waits_into(waits)) as caller:
-        assert caller.ask([ASKED]).text == ANSWER.text
+    with asks(busy, ANSWER) as (one, _, waits):
+        assert one([ASKED]).text == ANSWER.text
     assert waits == [14.0]
 
 
-def test_a_picture_alone_is_an_answer(serve: Any, mode: str) -> None:
+def test_a_picture_alone_is_an_answer(asks: Any) -> None:
     shown = chunk(
         {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE},
         finishReason="STOP",
     )
-    provider = serve(whatever(shown), ANSWER)
-    with Caller(mode, backend(provider, "gemini-3-pro-image-preview")) as caller:
-        first = caller.ask([ASKED])
+    with asks(whatever(shown), ANSWER, model="gemini-3-pro-image-preview") as (one, stage, _):
+        first = one([ASKED])
         assert (first.outcome, first.text) == ("done", "")
         assert [part for part in first.message.parts if isinstance(part, MediaPart)] == [
             MediaPart("image", PIXEL, "image/png")
         ]
-        caller.ask([ASKED, first.message, ASKED])
-    assert contents(provider.requests[1])[1] == shown["candidates"][0]["content"]
-
-
-def test_a_turn_runs_its_tools(serve: Any) -> None:
-    def look(bird: str) -> str:
-        """Look a bird up."""
-        return f"{bird}: in the reeds."
-
-    asks = ScriptedReply(reasoning="Hm.", tool_calls=(ToolCall("1", "look", '{"bird": "heron"}'),))
-    provider = serve(asks, ANSWER)
-    with Client(backend(provider)) as client:
-        result = client.turn([ASKED], tools=[look])
-    assert result.text == ANSWER.text
-    [declared] = provider.requests[0].body["tools"][0]["functionDeclarations"]
-    assert (declared["name"], declared["description"]) == ("look", "Look a bird up.")
-    assert "bird" in declared["parametersJsonSchema"]["properties"]
-    _, model, user = contents(provider.requests[1])
-    assert model["parts"][-1]["thoughtSignature"] == SIGNATURE
-    assert user["parts"] == [
-        {
-            "functionResponse": {
-                "id": "1",
-                "name": "look",
-                "response": {"output": "heron: in the reeds."},
-            }
-        }
-    ]
+        one([ASKED, first.message, ASKED])
+    assert contents(stage.requests[1])[1] == shown["candidates"][0]["content"]

@@ -219,12 +219,3 @@ def test_a_wall_clock_returns_seconds(says: Any) -> None:
         rungwise.ConfigurationError, match="wall_clock must return the seconds since 1970"
     ):
         client.call("Where?", deadline=time.time() + 5)
-
-
-@pytest.mark.parametrize("wall_clock", [None, 5, anyio.sleep])
-def test_a_wall_clock_is_a_function(wall_clock: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="wall_clock must be a function"):
-        Client(
-            ways.backend("http://127.0.0.1:1/v1"),
-            testing=rungwise.testing.Clocks(wall_clock=wall_clock),
-        )

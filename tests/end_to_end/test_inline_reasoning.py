@@ -103,15 +103,6 @@ def test_a_block_behind_the_answer_counts_if_it_is_closed(run: Any, chunk_size: 
     run([ScriptedReply(text=f"<think>a</think>{text}", chunk_size=chunk_size)]).was("done", text)
 
 
-@pytest.mark.parametrize(
-    "prior", [f"{THOUGHT}\n</think>\n\n{ANSWER}", f"<think>{THOUGHT}</think>{ANSWER}"]
-)
-def test_a_prior_answer_comes_without_its_reasoning(run: Any, prior: str) -> None:
-    run([ScriptedReply()], turn=TurnContext(prior_answer=prior, only_housekeeping=True)).was(
-        "salvaged", ANSWER
-    )
-
-
 @pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
 def test_text_that_nobody_can_see_is_no_answer(run: Any, text: str) -> None:
     run([ScriptedReply(text=text * 3, chunk_size=1), ScriptedReply(text=ANSWER)]).was(

@@ -19,6 +19,7 @@ SCHEMA = {
     "properties": {"où": {"type": "string"}},
     "required": ["où"],
 }
+IN_WORDS = json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1]
 OBJECT: dict[str, Any] = {"type": "json_object"}
 BY_SCHEMA: dict[str, Any] = {
     "type": "json_schema",
@@ -82,11 +83,10 @@ def test_json_is_asked_for_in_words_and_again_where_prose_came(
         said = system_of(request.body)
         hints = Hints()
         hint = hints.json_schema.partition("{schema}")[0] if wanted is BY_SCHEMA else hints.json
-        assert said.count(json.dumps(hint)[1:-1]) == 1
-        assert said.index("Be brief.") < said.index(json.dumps(hint)[1:-1])
-        assert (
-            json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1] in said
-        ) is (wanted is BY_SCHEMA)
+        hint = json.dumps(hint)[1:-1]
+        assert said.count(hint) == 1
+        assert said.index("Be brief.") < said.index(hint)
+        assert (IN_WORDS in said) is (wanted is BY_SCHEMA)
     first_said, second_said = (
         [message.text for message in protocols.said(request) if message.role == "user"]
         for request in provider.requests
@@ -146,6 +146,13 @@ def test_the_words_are_said_to_the_backend_alone_that_needs_them(serve: Any) -> 
     assert result.text == ANSWER.text
 
 
+def most_money(policy: Policy, backend: Any, **known: Any) -> Any:
+    """Return what a certificate says of the money of a call."""
+    certificate = rungwise.verify(policy, [backend], input_tokens=5, assistant_turns=0, **known)
+    [most] = [worst for worst in certificate.worst if worst.name == "money"]
+    return most
+
+
 def test_the_words_count_as_input(serve: Any) -> None:
     """Under a budget of money, and within what the certificate says."""
     provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
@@ -160,8 +167,7 @@ def test_the_words_count_as_input(serve: Any) -> None:
     assert plain.usage.input_tokens == 5
     added = asked.usage.input_tokens - plain.usage.input_tokens
     assert added == -(-len(Hints().json) // 3) + 8
-    certificate = rungwise.verify(policy, [backend], input_tokens=5, assistant_turns=0)
-    [most] = [worst.value for worst in certificate.worst if worst.name == "money"]
+    most = most_money(policy, backend).value
     assert most is not None
     assert most >= asked.usage.input_tokens
 
@@ -175,14 +181,7 @@ A_MILLION = Prices(input=1_000_000.0, output=0.0)
 
 def asked(client: Client, **options: Any) -> rungwise.Result:
     try:
-        return client.call(
-            Request(
-                "Where?",
-                max_tokens=20,
-                response_format=BY_LONG,
-                **options,
-            )
-        )
+        return client.call(Request("Where?", max_tokens=20, response_format=BY_LONG, **options))
     except rungwise.CallError as error:
         return error.result
 
@@ -229,35 +228,15 @@ def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_give
     )
     policy = Policy(budget=Budget(attempts=1))
     with Client(backend, policy=policy) as client:
-        result = client.call(
-            Request(
-                "Where?",
-                max_tokens=20,
-                input_tokens=5,
-                parameters={} if own else parameters,
-            )
-        )
-    known: dict[str, Any] = {
-        "max_tokens": 20,
-        "input_tokens": 5,
-        "assistant_turns": 0,
-    }
-    [most] = [
-        worst
-        for worst in rungwise.verify(
-            policy, [backend], **known, response_format=None if own else BY_LONG
-        ).worst
-        if worst.name == "money"
-    ]
+        options = {"parameters": {} if own else parameters}
+        result = client.call(Request("Where?", max_tokens=20, input_tokens=5, **options))
+    wish = None if own else BY_LONG
+    most = most_money(policy, backend, max_tokens=20, response_format=wish)
     assert most.value == pytest.approx(result.cost)
     assert most.value == pytest.approx(
         5 + len(provider.requests[0].body["system"]) // 3 + 1 + 8, abs=1
     )
-    [blind] = [
-        worst
-        for worst in rungwise.verify(policy, [backend], **known).worst
-        if worst.name == "money"
-    ]
+    blind = most_money(policy, backend, max_tokens=20)
     assert "without a JSON schema that a backend gets in words" in blind.note
     assert (blind.value == most.value) is own
 
@@ -315,6 +294,12 @@ def refused(told: str) -> ScriptedReply:
     return ScriptedReply(status=400, error={"message": told})
 
 
+def new_backend(api: str, provider: Any) -> Any:
+    """Return a backend whose model takes JSON by a parameter."""
+    model = NEW if api == "anthropic" else "m"
+    return protocols.backend(api, provider.base_url, model=model)
+
+
 def asks_by_parameter(body: dict[str, Any]) -> bool:
     held = {
         name: value for name, value in body.items() if name not in ("messages", "input", "contents")
@@ -327,10 +312,8 @@ def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(
     api: str, mode: str, serve: Any
 ) -> None:
     provider = serve(refused(TOLD_OF[api]), PROSE, ANSWER)
-    model = NEW if api == "anthropic" else "m"
-    with Client(
-        protocols.backend(api, provider.base_url, model=model), **waits_into([]), **options_of(mode)
-    ) as client:
+    options = {**waits_into([]), **options_of(mode)}
+    with Client(new_backend(api, provider), **options) as client:
         result = ask(client, mode, MESSAGES, response_format=BY_SCHEMA)
     assert (result.outcome, result.text) == ("done", ANSWER.text)
     assert [asks_by_parameter(each.body) for each in provider.requests] == [True, False, False]
@@ -346,15 +329,12 @@ def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(
 def test_json_asked_for_in_a_protocols_own_words_is_too(api: str, serve: Any) -> None:
     told = "Unknown parameter: 'guided_json'" if api == "openai" else TOLD_OF[api]
     provider = serve(refused(told), ANSWER)
-    model = NEW if api == "anthropic" else "m"
-    with Client(protocols.backend(api, provider.base_url, model=model)) as client:
+    with Client(new_backend(api, provider)) as client:
         assert client.call(MESSAGES, parameters=OWN[api]).text == ANSWER.text
     first, second = (each.body for each in provider.requests)
     assert asks_by_parameter(first)
     assert not asks_by_parameter(second)
-    assert json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[
-        1:-1
-    ] in system_of(second)
+    assert IN_WORDS in system_of(second)
     kept = {
         "text": "verbosity",
         "output_config": "effort",
@@ -370,8 +350,7 @@ def test_what_holds_the_wish_is_left_out_where_the_rest_of_it_is_rejected(
 ) -> None:
     no = refused(f"{name}: Extra inputs are not permitted")
     provider = serve(no, no, ANSWER)
-    model = NEW if api == "anthropic" else "m"
-    with Client(protocols.backend(api, provider.base_url, model=model)) as client:
+    with Client(new_backend(api, provider)) as client:
         assert client.call(MESSAGES, parameters=OWN[api]).text == ANSWER.text
     assert [each.body.get(name, {}).keys() for each in provider.requests][1:] == [{"effort"}, set()]
     assert ["nothing else" in system_of(each.body) for each in provider.requests] == [

@@ -3,7 +3,7 @@ later calls too.
 """
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -28,21 +28,32 @@ def by_key(answers: Mapping[str, ScriptedReply]) -> Answers:
     return lambda request: answers[request.headers["authorization"].removeprefix("Bearer ")]
 
 
+@pytest.fixture
+def over(mode: str, backend_of: Any) -> Callable[..., Caller]:
+    """Return what calls a server with some keys, before other backends."""
+
+    def over(server: Any, *keys: Any, others: Sequence[Any] = (), **options: Any) -> Caller:
+        chain = [backend_of(server, api_key=[*keys], name="lake"), *others]
+        return Caller(mode, chain, **{**Clock().options, **options})
+
+    return over
+
+
 def keys_sent(server: Any) -> list[str]:
     return [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
 
 
-@pytest.mark.parametrize("wrong", [REJECTED, SPENT, LIMITED], ids=["rejected", "spent", "limited"])
+@pytest.mark.parametrize(
+    "wrong",
+    [REJECTED, DENIED, SPENT, LIMITED],
+    ids=["rejected", "denied", "spent", "limited"],
+)
 def test_the_next_key_is_used_at_once_and_by_later_calls_first(
-    mode: str,
-    serve: Any,
-    backend_of: Any,
-    wrong: ScriptedReply,
+    serve: Any, over: Any, wrong: ScriptedReply
 ) -> None:
     clock = Clock()
     server = serve(by_key({"one": wrong, "two": ANSWER}))
-    chain = [backend_of(server, api_key=["one", "two"], name="lake")]
-    with Caller(mode, chain, **clock.options) as caller:
+    with over(server, "one", "two", **clock.options) as caller:
         began = clock.now
         result = caller.ask()
         assert (result.text, clock.now) == (ANSWER.text, began)
@@ -62,12 +73,10 @@ def test_the_next_key_is_used_at_once_and_by_later_calls_first(
     assert replay(result.journal).outcome == replay(later.journal).outcome == "done"
 
 
-def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(
-    mode: str, serve: Any, backend_of: Any
-) -> None:
+def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(serve: Any, over: Any) -> None:
     answers = {"one": LIMITED, "two": ANSWER}
     clock, server = Clock(), serve(lambda request: by_key(answers)(request))
-    with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
+    with over(server, "one", "two", **clock.options) as caller:
         caller.ask()
         answers["one"] = ANSWER
         for seconds in (39.0, 1.1):
@@ -77,47 +86,36 @@ def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(
 
 
 def test_every_key_is_tried_before_the_next_backend_and_each_once(
-    mode: str, serve: Any, backend_of: Any
+    serve: Any, over: Any, backend_of: Any
 ) -> None:
     server = serve(REJECTED)
-    second = serve(OTHER)
-    chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, name="second")]
-    with Caller(mode, chain, **Clock().options) as caller:
+    second = backend_of(serve(OTHER), name="second")
+    with over(server, "one", "two", "three", others=[second]) as caller:
         assert [caller.ask().text for _ in range(3)] == [OTHER.text] * 3
     assert keys_sent(server) == ["one", "two", "three"]
 
 
-def test_where_every_key_is_limited_the_last_one_is_waited_for(
-    mode: str, serve: Any, backend_of: Any
-) -> None:
+def test_where_every_key_is_limited_the_last_one_is_waited_for(serve: Any, over: Any) -> None:
     clock = Clock()
     began = 1000.0
     server = serve(lambda request: ANSWER if clock.now >= began + 40 else LIMITED)
-    with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
+    with over(server, "one", "two", **clock.options) as caller:
         result = caller.ask()
     assert (result.text, clock.now) == (ANSWER.text, began + 40)
     assert keys_sent(server) == ["one", "two", "two"]
 
 
-def test_an_outage_is_no_fault_of_a_key(mode: str, serve: Any, backend_of: Any) -> None:
+def test_an_outage_is_no_fault_of_a_key(serve: Any, over: Any) -> None:
     server = serve(DOWN)
     policy = Policy(limits=Limits(retries=2))
-    chain = [backend_of(server, api_key=["one", "two"])]
-    with (
-        Caller(mode, chain, policy=policy, **Clock().options) as caller,
-        pytest.raises(rungwise.Failed),
-    ):
+    with over(server, "one", "two", policy=policy) as caller, pytest.raises(rungwise.Failed):
         caller.ask()
     assert keys_sent(server) == ["one"] * 3
 
 
-def test_what_every_key_is_denied_speaks_of_the_request(
-    mode: str, serve: Any, backend_of: Any
-) -> None:
+def test_what_every_key_is_denied_speaks_of_the_request(serve: Any, over: Any) -> None:
     server = serve(lambda request: DENIED if "secret" in str(request.body) else ANSWER)
-    with Caller(
-        mode, [backend_of(server, api_key=["one", "two", "three"], name="lake")], **Clock().options
-    ) as caller:
+    with over(server, "one", "two", "three") as caller:
         with pytest.raises(rungwise.Failed):
             caller.ask("a secret")
         assert {health.state for health in caller.client.health().values()} == {"closed"}
@@ -125,30 +123,15 @@ def test_what_every_key_is_denied_speaks_of_the_request(
     assert keys_sent(server) == ["one", "two", "three", "one"]
 
 
-def test_what_one_key_is_denied_speaks_of_that_key(mode: str, serve: Any, backend_of: Any) -> None:
-    server = serve(by_key({"one": DENIED, "two": ANSWER}))
-    with Caller(
-        mode, [backend_of(server, api_key=["one", "two"], name="lake")], **Clock().options
-    ) as caller:
-        caller.ask()
-        assert caller.client.health()["lake, key number 1"].state == "open"
-        caller.ask()
-    assert keys_sent(server) == ["one", "two", "two"]
-
-
-def test_without_memory_each_call_begins_with_the_first_key(
-    mode: str, serve: Any, backend_of: Any
-) -> None:
+def test_without_memory_each_call_begins_with_the_first_key(serve: Any, over: Any) -> None:
     server = serve(by_key({"one": REJECTED, "two": ANSWER}))
-    with Caller(
-        mode, [backend_of(server, api_key=["one", "two"])], **{**Clock().options, "health": None}
-    ) as caller:
+    with over(server, "one", "two", health=None) as caller:
         caller.ask()
         caller.ask()
     assert keys_sent(server) == ["one", "two"] * 2
 
 
-def test_keys_may_come_from_functions(mode: str, serve: Any, backend_of: Any) -> None:
+def test_keys_may_come_from_functions(mode: str, serve: Any, over: Any) -> None:
     asked: list[str] = []
 
     def key_of(name: str) -> Any:
@@ -162,25 +145,15 @@ def test_keys_may_come_from_functions(mode: str, serve: Any, backend_of: Any) ->
         return later if mode.startswith("a") else plain
 
     server = serve(by_key({"one": LIMITED, "two": ANSWER}))
-    with Caller(
-        mode, [backend_of(server, api_key=[key_of("one"), key_of("two")])], **Clock().options
-    ) as caller:
+    with over(server, key_of("one"), key_of("two")) as caller:
         caller.ask()
     assert keys_sent(server) == asked == ["one", "two"]
 
 
 def test_a_function_is_asked_once_more_before_the_next_key_is_used(
-    mode: str, serve: Any, backend_of: Any
+    mode: str, serve: Any, over: Any
 ) -> None:
-    server = serve(
-        by_key(
-            {
-                "one": REJECTED,
-                "two": REJECTED,
-                "three": ANSWER,
-            }
-        )
-    )
+    server = serve(by_key({"one": REJECTED, "two": REJECTED, "three": ANSWER}))
 
     def key_of(name: str) -> Any:
         async def later() -> str:
@@ -188,8 +161,7 @@ def test_a_function_is_asked_once_more_before_the_next_key_is_used(
 
         return later if mode.startswith("a") else lambda: name
 
-    chain = [backend_of(server, api_key=[key_of("one"), key_of("two"), key_of("three")])]
-    with Caller(mode, chain, **Clock().options) as caller:
+    with over(server, key_of("one"), key_of("two"), key_of("three")) as caller:
         result = caller.ask()
     assert keys_sent(server) == ["one", "one", "two", "two", "three"]
     assert replay(result.journal).outcome == "done"
