@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat
+from rungwise import Client, Journal, OpenAIChat, Result, replay
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.core import Call, Lessons, Request
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller, waits_into
 
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+ANSWER = ScriptedReply("In the reeds, mostly.")
 
 
 def error(message: str, **more: Any) -> ScriptedReply:
@@ -43,15 +43,15 @@ def without(*names: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     return reply
 
 
-def notes(result: rungwise.Result) -> list[str | None]:
+def notes(result: Result) -> list[str | None]:
     return [step.note for step in result.journal.steps if step.event == "sent"]
 
 
-def replayed(result: rungwise.Result) -> rungwise.Result:
+def replayed(result: Result) -> Result:
     """Write a journal down, read it back and run it again, whatever is remembered by now."""
     written = result.journal.to_json()
     LEARNED.forget()
-    again = rungwise.replay(rungwise.Journal.from_json(written))
+    again = replay(Journal.from_json(written))
     assert again.journal.to_json() == written
     return again
 
@@ -212,10 +212,7 @@ def test_a_turn_heeds_what_its_first_call_has_learned(serve: Any, backend_of: An
     assert [step.note for step in call.steps if step.event == "sent"] == [
         "learned: without temperature"
     ]
-    assert (
-        rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome
-        == "finished"
-    )
+    assert replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome == "finished"
 
 
 @pytest.mark.parametrize("learns", [True, False], ids=["forgotten", "never learned"])
@@ -272,7 +269,7 @@ def test_a_journal_that_anybody_may_have_written(
         document = json.loads(client.call("hi").journal.to_json())
     text = json.dumps({**document, "lessons": lessons})
     if says is None:
-        assert rungwise.replay(rungwise.Journal.from_json(text)).outcome == "done"
+        assert replay(Journal.from_json(text)).outcome == "done"
     else:
         with pytest.raises(rungwise.ConfigurationError, match=says):
-            rungwise.Journal.from_json(text)
+            Journal.from_json(text)

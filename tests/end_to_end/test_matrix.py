@@ -9,6 +9,7 @@ import pytest
 from attrs import field, frozen
 
 import rungwise
+from rungwise import Policy
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import ScriptedReply
@@ -18,15 +19,15 @@ from support.runs import MESSAGES, Ended, Run, Scripted, Stage
 
 pytestmark = pytest.mark.sampled(1)
 
-WELL: Final = ScriptedReply(text="In the reeds, mostly.")
+WELL: Final = ScriptedReply("In the reeds, mostly.")
 HINTS: Final = rungwise.Hints(
     placeholder="(no reply)",
     continuation="Go on.",
     nudge="Answer now.",
     seed="You thought: {reasoning}",
 )
-POLICY: Final = rungwise.Policy(hints=HINTS)
-HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
+POLICY: Final = Policy(hints=HINTS)
+HASTY: Final = Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
 AFTER_A_TOOL: Final = [
     {"content": None, **message}
     for message in SCENARIOS["tool-round"].messages
@@ -120,7 +121,7 @@ def both(*checks: Callable[[Ended], None]) -> Callable[[Ended], None]:
 
 SCENES: Final[dict[str, Scene]] = {
     "clean": Scene(scripts=((WELL,),)),
-    "reasoning": Scene(scripts=((ScriptedReply(text=WELL.text, reasoning="Herons like reeds."),),)),
+    "reasoning": Scene(scripts=((ScriptedReply(WELL.text, reasoning="Herons like reeds."),),)),
     "rate limit": Scene(
         scripts=((ScriptedReply(status=429, headers={"retry-after": "30"}), WELL),),
         path="retry done",
@@ -140,9 +141,9 @@ SCENES: Final[dict[str, Scene]] = {
     "truncated twice": Scene(
         scripts=(
             (
-                ScriptedReply(text=LONG[:64], finish="length"),
-                ScriptedReply(text=LONG[64:192], finish="length"),
-                ScriptedReply(text=LONG[192:]),
+                ScriptedReply(LONG[:64], finish="length"),
+                ScriptedReply(LONG[64:192], finish="length"),
+                ScriptedReply(LONG[192:]),
             ),
         ),
         text=LONG,
@@ -151,15 +152,15 @@ SCENES: Final[dict[str, Scene]] = {
         check=both(caps(40, 80, 120), ends_with(("assistant", LONG[:192]), ("user", "Go on."))),
     ),
     "a stream cut in the middle": Scene(
-        scripts=((protocols.cut_in_half(ScriptedReply(text=TIDES)), ScriptedReply(text=TIDES)),),
+        scripts=((protocols.cut_in_half(ScriptedReply(TIDES)), ScriptedReply(TIDES)),),
         text=TIDES,
         path="continuation done",
         whole_path="retry done",
     ),
     "a stream that falls silent": Scene(
         scripts=(
-            (protocols.cut_in_half(ScriptedReply(text=TIDES), hang=True),),
-            (ScriptedReply(text=TIDES),),
+            (protocols.cut_in_half(ScriptedReply(TIDES), hang=True),),
+            (ScriptedReply(TIDES),),
         ),
         text=TIDES,
         path="fallback done",
@@ -169,7 +170,7 @@ SCENES: Final[dict[str, Scene]] = {
     "a cut tool call": Scene(
         scripts=(
             (
-                ScriptedReply(text="Let me look.", tool_calls=(CUT_CALL,), finish="length"),
+                ScriptedReply("Let me look.", tool_calls=(CUT_CALL,), finish="length"),
                 ScriptedReply(tool_calls=(CALL,)),
             ),
         ),
@@ -179,14 +180,14 @@ SCENES: Final[dict[str, Scene]] = {
         check=both(calls(CALL), caps(40, 80)),
     ),
     "tool calls": Scene(
-        scripts=((ScriptedReply(text="I look.", tool_calls=(CALL, OTHER_CALL)),),),
+        scripts=((ScriptedReply("I look.", tool_calls=(CALL, OTHER_CALL)),),),
         text="I look.",
         options={"tools": [WEATHER_TOOL]},
         check=calls(CALL, OTHER_CALL),
     ),
     "a refusal": Scene(
         scripts=(
-            (ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
+            (ScriptedReply("To kill a zombie, you first", finish="content_filter"),),
             (WELL,),
         ),
         path="fallback done",
@@ -216,9 +217,9 @@ SCENES: Final[dict[str, Scene]] = {
         scripts=(
             (
                 ScriptedReply(
-                    text=TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}
+                    TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}
                 ),
-                ScriptedReply(text=TIDES),
+                ScriptedReply(TIDES),
             ),
         ),
         text=TIDES,
@@ -250,7 +251,7 @@ SCENES: Final[dict[str, Scene]] = {
         path="reask reask reask exhausted",
     ),
     "a word that nobody knows": Scene(
-        scripts=((ScriptedReply(text="In the", finish="gremlins"), WELL),), path="retry done"
+        scripts=((ScriptedReply("In the", finish="gremlins"), WELL),), path="retry done"
     ),
 }
 

@@ -15,7 +15,7 @@ from rungwise import Client, Message, TextPart, ToolResult
 from rungwise.fsm.replies.parts import MediaPart, ReasoningPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols
-from support.runs import Stage
+from support.runs import Stage, Stages
 from support.sampling import sampled
 
 pytestmark = pytest.mark.sampled(1)
@@ -56,7 +56,7 @@ ORDERS: Final = [*permutations(ONE_OF_EACH), *((other, *ONE_OF_EACH) for other i
 
 def asks(number: int) -> ScriptedReply:
     return ScriptedReply(
-        text=f"I look at page {number}.",
+        f"I look at page {number}.",
         reasoning=f"Page {number} may tell.",
         signature=f"c2lnbmVkLWJ5LW51bWJlci0{number}",
         tool_calls=(ToolCall(f"call_{number}", "look", f'{{"bird": "number {number}"}}'),),
@@ -97,7 +97,7 @@ def test_a_conversation_survives_every_switch(
     order: tuple[str, ...],
     mode: str,
     question: Any,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     from rungwise.adapters.wires.plain.messages import read_messages
     from support.modes import ask
@@ -126,7 +126,7 @@ def test_a_conversation_survives_every_switch(
                     result.message,
                     Message("tool", (ToolResult(call.id, call.name, f"Page {number}."),)),
                 ]
-            servers[0].play([ScriptedReply(text="A heron.")])
+            servers[0].play([ScriptedReply("A heron.")])
             result = ask(client, mode, history, tools=[TOOL])
             assert result.text == "A heron."
             check(servers[0].requests[-1], [*read_messages(history)], chain[0].provider)
@@ -135,14 +135,14 @@ def test_a_conversation_survives_every_switch(
             server.provider.close()
 
 
-def test_plain_messages_of_an_answer_go_to_any_backend(stages: tuple[Stage, ...]) -> None:
+def test_plain_messages_of_an_answer_go_to_any_backend(stages: Stages) -> None:
     """What a caller has stored as JSON is read, whichever protocol is asked next."""
     for api in protocols.PROTOCOLS:
         for other in protocols.PROTOCOLS:
             stages[0].play([asks(1)])
             with Client(protocols.backend(api, stages[0].provider.base_url)) as client:
                 first = client.call("Which?", tools=[TOOL])
-            stages[1].play([ScriptedReply(text="A heron.")])
+            stages[1].play([ScriptedReply("A heron.")])
             told = [{"role": "user", "content": "Which?"}, first.plain_message]
             told.append(
                 {

@@ -38,7 +38,7 @@ SIGNED = {
 PLAIN = {"id": "call_1", "type": "function", "function": FUNCTION}
 PORTABLE = {"role": "assistant", "content": "I look.", "tool_calls": [PLAIN]}
 OWN = {**PORTABLE, "tool_calls": [SIGNED], "reasoning_details": DETAILS}
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+ANSWER = ScriptedReply("In the reeds, mostly.")
 EVERY_MODE = pytest.mark.parametrize("mode", ["stream", "call", "whole"])
 
 
@@ -170,7 +170,7 @@ def test_a_provider_that_wants_plain_reasoning_back_gets_that(
 ) -> None:
     wanted = "The `reasoning_content` in the thinking mode must be passed back to the API."
     provider = serve(
-        ScriptedReply(text="I look.", reasoning=thought),
+        ScriptedReply("I look.", reasoning=thought),
         ScriptedReply(status=400, error={"message": wanted}),
         ANSWER,
     )
@@ -223,9 +223,7 @@ def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(
 
 
 def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: Any) -> None:
-    provider = serve(
-        ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")
-    )
+    provider = serve(ScriptedReply("In the reeds, ", finish="length"), ScriptedReply("mostly."))
     with Client(backend_of(provider)) as client:
         assert ask(client, [ASKED]).message == Message.saying("assistant", "In the reeds, mostly.")
 
@@ -325,7 +323,7 @@ def given_back(request: ReceivedRequest) -> list[Any]:
 def test_it_is_given_back(
     serve: Any,
     backend_of: Any,
-    given: dict[str, Any],
+    given: Any,
     wanted: str,
     streams: bool,
 ) -> None:
@@ -340,9 +338,7 @@ def test_it_is_given_back(
 
 
 @FIELDS
-def test_it_is_given_back_after_a_switch_of_backend(
-    run: Any, given: dict[str, Any], wanted: str
-) -> None:
+def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: Any, wanted: str) -> None:
     messages = conversation({**given, "content": None})  # that `run` compares
     wanted = STAND_IN if "content" in given else wanted
     ended = run([DOWN], [deepseek()], messages=messages)

@@ -30,7 +30,7 @@ def entreating() -> Policy:
 
 @pytest.mark.sampled(3)
 def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run: Any) -> None:
-    ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=entreating())
+    ended = run([ScriptedReply(WRONG), ScriptedReply(RIGHT)], policy=entreating())
     ended.was("done", RIGHT, path="entreat done")
     asked, entreated = (body["messages"] for body in ended.bodies)
     assert entreated == [*asked, {"role": "user", "content": HINT}]
@@ -42,9 +42,9 @@ def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run
 @pytest.mark.parametrize("prefill", ["no", "trailing"])
 def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill: str) -> None:
     script = [
-        ScriptedReply(text=WRONG),
-        ScriptedReply(text=RIGHT[:19], finish="length"),
-        ScriptedReply(text=RIGHT[19:]),
+        ScriptedReply(WRONG),
+        ScriptedReply(RIGHT[:19], finish="length"),
+        ScriptedReply(RIGHT[19:]),
     ]
     ended = run(script, policy=entreating(), backends=[{"prefill": prefill}])
     ended.was("done", RIGHT, path="entreat continuation done")

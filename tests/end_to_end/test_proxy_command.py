@@ -20,7 +20,7 @@ from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, sdks
 from support.command_line import invoke, read_until, start
 from support.gateways import PATHS, written
-from support.runs import Stage
+from support.runs import Stages
 from support.sdks import APIS
 from support.waiting import patience, until
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.sampled(1)
 
 def hanging(request: ReceivedRequest) -> ScriptedReply:
     """Fall silent for ever in the middle of a text."""
-    reply = ScriptedReply(text=TEXT, chunk_size=20, hang=True)
+    reply = ScriptedReply(TEXT, chunk_size=20, hang=True)
     pieces = render(reply, request.body, path=request.path).pieces
     return attrs.evolve(reply, cut_after=sum(map(len, pieces[:3])))
 
@@ -66,9 +66,9 @@ def running(*arguments: Any) -> Iterator[tuple[Any, str]]:
         process.stderr.close()
 
 
-def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: Stages) -> None:
     """One process shows it all: each takes a second to start."""
-    stages[0].play([ScriptedReply(text=TEXT)])
+    stages[0].play([ScriptedReply(TEXT)])
     journals = tmp_path / "journals"
     file = chains(tmp_path, stages[0].provider.base_url)
     options = (file, "--journals", journals, "--client-key-env", "PROXY_KEY", "--drain", "0.2")
@@ -112,7 +112,7 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage
         assert (explained.exit_code, "done" in explained.output) == (0, True), explained.output
 
 
-def test_ctrl_c_ends_it(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+def test_ctrl_c_ends_it(tmp_path: Path, stages: Stages) -> None:
     with running(chains(tmp_path, stages[0].provider.base_url)) as (process, url):
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 0}
         assert {each["id"] for each in httpx.get(f"{url}/v1/models").json()["data"]} == {
@@ -228,7 +228,7 @@ def test_the_options_reach_the_application(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
-def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: Stages) -> None:
     stages[0].play([hanging])
     file = chains(tmp_path, stages[0].provider.base_url)
     with (

@@ -11,13 +11,26 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Quota, Waits, replay, verify
-from rungwise.testing import ReceivedRequest, ScriptedReply
+from rungwise import (
+    Budget,
+    Cancellation,
+    Cancelled,
+    Client,
+    Failed,
+    Limits,
+    OpenAIChat,
+    Policy,
+    Quota,
+    Waits,
+    replay,
+    verify,
+)
+from rungwise.testing import Clocks, ReceivedRequest, ScriptedReply
 from support.clocked import clocked
 from support.modes import Caller
 from support.remembering import Clock, steps
 
-ANSWER, OTHER = ScriptedReply(text="In the reeds."), ScriptedReply(text="On the island.")
+ANSWER, OTHER = ScriptedReply("In the reeds."), ScriptedReply("On the island.")
 DOWN = ScriptedReply(status=503)
 MINUTE = Quota(requests_per_minute=2)
 
@@ -94,7 +107,7 @@ def test_where_nobody_follows_the_call_ends_and_says_why(
     ) as caller:
         caller.ask()
         with pytest.raises(
-            rungwise.OverBudget if behind else rungwise.Failed, match="its quota is used up"
+            rungwise.OverBudget if behind else Failed, match="its quota is used up"
         ) as ended:
             caller.ask()
     assert len(server.requests) == 1
@@ -113,7 +126,7 @@ def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(
         caller.ask()
         caller.ask()
         began = clock.now
-        with pytest.raises(rungwise.Failed):
+        with pytest.raises(Failed):
             caller.ask()
         assert clock.now == began
 
@@ -123,7 +136,7 @@ def test_tokens_count_as_the_cap_allows_and_as_they_were_used(
 ) -> None:
     clock = Clock()
     server = serve(
-        ScriptedReply(text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})
+        ScriptedReply("In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})
     )
     with Caller(
         mode, [backend_of(server, quota=Quota(tokens_per_minute=1000))], **options(clock)
@@ -137,9 +150,7 @@ def test_tokens_count_as_the_cap_allows_and_as_they_were_used(
 
 def test_the_provider_s_own_count_is_believed(mode: str, serve: Any, backend_of: Any) -> None:
     clock = Clock()
-    server = serve(
-        ScriptedReply(text="In the reeds.", headers={"x-ratelimit-remaining-requests": "0"})
-    )
+    server = serve(ScriptedReply("In the reeds.", headers={"x-ratelimit-remaining-requests": "0"}))
     with Caller(
         mode, [backend_of(server, quota=Quota(requests_per_minute=6))], **options(clock)
     ) as caller:
@@ -203,7 +214,7 @@ def test_who_stops_waiting_has_used_nothing(
     backend_of: Any,
     redis_url: str,
 ) -> None:
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
     waits = list[float]()
 
     def give_up(seconds: float) -> None:
@@ -214,13 +225,13 @@ def test_who_stops_waiting_has_used_nothing(
     quota = Quota(requests_per_minute=1, tokens_per_minute=100_000)
     client = Client(
         [backend_of(server, quota=quota)],
-        testing=rungwise.testing.Clocks(sleep=give_up),
+        testing=Clocks(sleep=give_up),
         store=redis_url if stored else None,
     )
     client.call("Where?")
     for _ in range(6):
-        cancellation = rungwise.Cancellation()
-        with pytest.raises(rungwise.Cancelled):
+        cancellation = Cancellation()
+        with pytest.raises(Cancelled):
             client.call("Where?", cancellation=cancellation)
     assert (len(server.requests), len(waits)) == (1, 6)
     assert max(waits) <= 60.0  # where each used something, the next one would wait longer
@@ -228,12 +239,12 @@ def test_who_stops_waiting_has_used_nothing(
 
 def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of: Any) -> None:
     began = threading.Event()
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         if not began.is_set():
             began.set()
-            return ScriptedReply(text="Late.", delay=30.0)
+            return ScriptedReply("Late.", delay=30.0)
         return ANSWER
 
     server = serve(answer)
@@ -243,7 +254,7 @@ def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of
         assert began.wait(10)
         second = pool.submit(client.call, "Where?")
         cancellation.cancel()
-        with pytest.raises(rungwise.Cancelled):
+        with pytest.raises(Cancelled):
             first.result(10)
         assert second.result(10).text == ANSWER.text
 

@@ -10,8 +10,8 @@ from rungwise.testing import ScriptedReply
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
 FIELD = ScriptedReply(reasoning=THOUGHT)
-INLINE = ScriptedReply(text=f"<think>{THOUGHT}</think>")
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+INLINE = ScriptedReply(f"<think>{THOUGHT}</think>")
+ANSWER = ScriptedReply("In the reeds, mostly.")
 THINKING = pytest.mark.parametrize("thinking", [FIELD, INLINE], ids=["field", "inline"])
 PREFILLS = [{"prefill": "trailing"}, {}]
 ASKED = {
@@ -35,7 +35,7 @@ AFTER_A_TOOL = [
 def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_it(
     run: Any,
     thinking: ScriptedReply,
-    backends: list[dict[str, Any]],
+    backends: Any,
     role: str,
 ) -> None:
     ended = run([thinking, ANSWER], backends=backends)
@@ -63,7 +63,7 @@ def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_
 def test_the_seed_has_the_backends_own_encoding(
     run: Any,
     mode: str,
-    mark: dict[str, Any],
+    mark: Any,
     flags: Any,
 ) -> None:
     ended = run([FIELD, ANSWER], backends=[{"prefill": mode}])
@@ -137,17 +137,17 @@ def test_a_seed_that_the_backend_repeats_is_no_answer(
     echo: str,
     chunk_size: int,
 ) -> None:
-    ended = run([thinking, ScriptedReply(text=echo, chunk_size=chunk_size)], backends=PREFILLS)
+    ended = run([thinking, ScriptedReply(echo, chunk_size=chunk_size)], backends=PREFILLS)
     ended.was("done", "In the reeds.", counts=[2])
 
 
 def test_a_seed_that_is_repeated_and_nothing_else_is_no_answer_either(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(text=THOUGHT), ANSWER], backends=PREFILLS)
+    ended = run([FIELD, ScriptedReply(THOUGHT), ANSWER], backends=PREFILLS)
     ended.was("done", "In the reeds, mostly.", counts=[3])
 
 
 def test_an_unclosed_block_is_thinking(run: Any) -> None:
-    ended = run([ScriptedReply(text=f"<think>{THOUGHT}"), ANSWER])
+    ended = run([ScriptedReply(f"<think>{THOUGHT}"), ANSWER])
     assert ended.path == "prefill done"
     assert THOUGHT in ended.added[1][0]["content"]
 
@@ -207,8 +207,8 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
     "reply",
     [
         ScriptedReply(reasoning=THOUGHT, finish="length"),
-        ScriptedReply(text=f"<think>{THOUGHT}", finish="length"),
-        ScriptedReply(text=f"<think>{THOUGHT}</think>\n", finish="length"),
+        ScriptedReply(f"<think>{THOUGHT}", finish="length"),
+        ScriptedReply(f"<think>{THOUGHT}</think>\n", finish="length"),
     ],
     ids=["field", "unclosed", "closed"],
 )

@@ -61,7 +61,7 @@ def ask(mode: str, chain: Any, messages: Any = (USER,), **options: Any) -> rungw
 @pytest.mark.parametrize("mode", EVERY)
 def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round(mode: str) -> None:
     with serve(
-        ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")
+        ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply("There.")
     ) as provider:
         first = ask(mode, backend(provider), tools=[TOOL])
         assert first.tool_calls == (CALL,)
@@ -89,7 +89,7 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round(mode: str) -> 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_another_model_is_sent_no_reasoning_of_the_first(mode: str) -> None:
     with serve(
-        ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")
+        ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply("There.")
     ) as provider:
         first = ask(mode, backend(provider), tools=[TOOL])
         told = Message("tool", (ToolResult("call_1", "look", "rain"),))
@@ -113,7 +113,7 @@ def test_rejected_reasoning_is_sent_no_more(mode: str) -> None:
     with serve(
         ScriptedReply(reasoning="I look.", text="I look."),
         ScriptedReply(status=400, error=error),
-        ScriptedReply(text="So."),
+        ScriptedReply("So."),
     ) as provider:
         first = ask(mode, backend(provider))
         result = ask(mode, backend(provider), [USER, first.message, USER])
@@ -135,7 +135,7 @@ def test_rejected_reasoning_is_sent_no_more(mode: str) -> None:
 
 def test_a_model_that_gives_no_encrypted_reasoning_is_asked_without() -> None:
     error = {"message": "Encrypted content is not supported with this model.", "param": "include"}
-    with serve(ScriptedReply(status=400, error=error), ScriptedReply(text="There.")) as provider:
+    with serve(ScriptedReply(status=400, error=error), ScriptedReply("There.")) as provider:
         assert ask("call", backend(provider)).text == "There."
     assert ["include" in request.body for request in provider.requests] == [True, False]
 
@@ -162,7 +162,7 @@ def test_an_item_where_no_reply_has_one_is_malformed_and_asked_for_again(
     ]
     body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
     broken = ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
-    with serve(broken, ScriptedReply(text="There.")) as provider:
+    with serve(broken, ScriptedReply("There.")) as provider:
         result = ask(mode, backend(provider))
     assert (result.outcome, result.text, len(provider.requests)) == ("done", "There.", 2)
     assert [step.event for step in result.journal.steps if step.event != "sent"] == [
@@ -175,7 +175,7 @@ def test_an_item_where_no_reply_has_one_is_malformed_and_asked_for_again(
 def test_a_refusal_in_its_own_part_falls_back(mode: str) -> None:
     with (
         serve(ScriptedReply(refusal="I will not.")) as provider,
-        serve(ScriptedReply(text="There.")) as other,
+        serve(ScriptedReply("There.")) as other,
     ):
         result = ask(mode, [backend(provider), rungwise.OpenAIChat("m", base_url=other.base_url)])
     assert (result.outcome, result.text) == ("done", "There.")
@@ -186,7 +186,7 @@ def test_a_refusal_in_its_own_part_falls_back(mode: str) -> None:
 
 
 def test_a_cap_below_what_openai_takes_is_not_raised() -> None:
-    with serve(ScriptedReply(text="There.")) as provider:
+    with serve(ScriptedReply("There.")) as provider:
         ask("call", backend(provider), max_tokens=5)
     assert provider.requests[0].body["max_output_tokens"] == 5
 
@@ -198,7 +198,7 @@ def test_a_call_goes_on_from_a_stored_response_with_what_is_new() -> None:
         "output": "rain",
     }
     with serve(
-        ScriptedReply(text="In the ", finish="length"), ScriptedReply(text="reeds, mostly.")
+        ScriptedReply("In the ", finish="length"), ScriptedReply("reeds, mostly.")
     ) as provider:
         result = ask(
             "call",
@@ -232,7 +232,7 @@ def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
             "model": "gpt-5",
         }
     )
-    with serve(ScriptedReply(body=body), ScriptedReply(text="So.")) as provider:
+    with serve(ScriptedReply(body=body), ScriptedReply("So.")) as provider:
         first = ask(mode, backend(provider))
         assert OpaquePart(backend(provider).provider, SEARCH) in first.message.parts
         ask(mode, backend(provider), [USER, first.message, USER])
@@ -242,9 +242,7 @@ def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_reasoning_is_handed_out_as_it_comes(mode: str) -> None:
     events: list[Any] = []
-    with serve(
-        ScriptedReply(text="There.", reasoning="I look around here.", chunk_size=5)
-    ) as provider:
+    with serve(ScriptedReply("There.", reasoning="I look around here.", chunk_size=5)) as provider:
         result = ask(mode, backend(provider), events=events)
     thought = "".join(event.text for event in events if isinstance(event, rungwise.Reasoning))
     assert thought == result.reasoning == "I look around here."
@@ -252,7 +250,7 @@ def test_reasoning_is_handed_out_as_it_comes(mode: str) -> None:
 
 def test_json_is_asked_for_in_the_words_of_responses() -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
-    with serve(ScriptedReply(text='{"a": '), ScriptedReply(text='{"a": 1}')) as provider:
+    with serve(ScriptedReply('{"a": '), ScriptedReply('{"a": 1}')) as provider:
         result = ask("call", backend(provider), parameters={"response_format": schema})
     assert (result.outcome, result.text) == ("done", '{"a": 1}')
     assert provider.requests[0].body["text"]["format"]["name"] == "a"
@@ -261,7 +259,7 @@ def test_json_is_asked_for_in_the_words_of_responses() -> None:
 
 def test_the_journal_has_the_providers_own_words() -> None:
     with serve(
-        ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")
+        ScriptedReply("In the reeds, ", finish="length"), ScriptedReply("mostly.")
     ) as provider:
         result = ask("call", backend(provider))
     assert [step.stop_raw for step in result.journal.steps if step.stop_raw] == [
@@ -308,8 +306,8 @@ OWN = [
 @pytest.mark.parametrize("mode", EVERY)
 @pytest.mark.parametrize("prefills", [True, False])
 def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills: bool) -> None:
-    cut = ScriptedReply(text="Herons nest in the tall reeds at the northern", finish="length")
-    with strict(cut, ScriptedReply(text=" lake.")) as provider:
+    cut = ScriptedReply("Herons nest in the tall reeds at the northern", finish="length")
+    with strict(cut, ScriptedReply(" lake.")) as provider:
         knows = rungwise.Capabilities(prefill=prefills)
         result = ask(mode, backend(provider, model="m", capabilities=knows), OWN)
     assert (result.outcome, result.attempts) == ("done", 2)
@@ -321,7 +319,7 @@ def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills:
 
 @pytest.mark.parametrize("mode", EVERY)
 def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
-    with strict(ScriptedReply(text="In the reeds.")) as provider:
+    with strict(ScriptedReply("In the reeds.")) as provider:
         plain = ask(mode, backend(provider)).plain_message
         assert plain == {
             "type": "message",
@@ -343,7 +341,7 @@ def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", EVERY)
 def test_a_stored_response_is_continued_with_typed_items(mode: str) -> None:
-    with strict(ScriptedReply(text="In the reeds.")) as provider:
+    with strict(ScriptedReply("In the reeds.")) as provider:
         stored = backend(provider, parameters={"previous_response_id": "resp_1"})
         assert ask(mode, stored, OWN).outcome == "done"
     assert {item["type"] for item in provider.requests[0].body["input"]} == {"message"}

@@ -22,7 +22,7 @@ CODE = (
 
 def part(text: str, chunk_size: int = 5, **more: Any) -> ScriptedReply:
     return ScriptedReply(
-        text=text,
+        text,
         **{
             "finish": "length",
             "chunk_size": chunk_size,
@@ -106,7 +106,7 @@ def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: 
 def test_so_little_text_of_a_broken_stream_is_asked_for_again(
     run: Any, little: str, cut: Any
 ) -> None:
-    reply = ScriptedReply(text=f"{little}ky is blue.", chunk_size=len(little))
+    reply = ScriptedReply(f"{little}ky is blue.", chunk_size=len(little))
     ended = run([cut(reply, little), last("The sky is blue.")])
     ended.was("done", "The sky is blue.", added=[[], []])
     assert ended.path.startswith("retry ")

@@ -16,7 +16,7 @@ from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller
 from support.redis_server import RedisServer
 
-ANSWER = ScriptedReply(text="In the reeds.", usage={"prompt_tokens": 10, "completion_tokens": 20})
+ANSWER = ScriptedReply("In the reeds.", usage={"prompt_tokens": 10, "completion_tokens": 20})
 ONCE = Policy(limits=Limits(retries=0, resends=0))
 PRICES = Prices(1.0, 10.0)
 COST = (10 * 1.0 + 20 * 10.0) / 1_000_000
@@ -24,9 +24,7 @@ COST = (10 * 1.0 + 20 * 10.0) / 1_000_000
 
 def within_its_cap(request: ReceivedRequest) -> ScriptedReply:
     """Answer as a provider does that keeps to caps."""
-    return ScriptedReply(
-        text="In", usage={"prompt_tokens": 10, "completion_tokens": tokens_of(request)}
-    )
+    return ScriptedReply("In", usage={"prompt_tokens": 10, "completion_tokens": tokens_of(request)})
 
 
 def tokens_of(request: ReceivedRequest) -> int:
@@ -85,7 +83,7 @@ def test_a_second_client_goes_on_where_the_first_ended(
     ],
 )
 def test_tokens_and_money_are_those_of_all(
-    ceilings: dict[str, Any],
+    ceilings: Any,
     says: str,
     serve: Any,
     backend_of: Any,
@@ -250,7 +248,7 @@ def call_until_it_ends(
 @pytest.mark.parametrize("many", [3, pytest.param(8, marks=pytest.mark.full)])
 def test_many_processes_spend_it_together_and_no_more(
     many: int,
-    ceilings: dict[str, Any],
+    ceilings: Any,
     serve: Any,
     redis_server: Any,
     redis_url: str,

@@ -81,7 +81,7 @@ def test_whole_arguments_at_the_cap_are_taken_for_cut_whatever_the_finish_says(r
 
 
 def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
-    ended = run([ScriptedReply(text="Let me look.", finish="tool_calls"), ANSWER])
+    ended = run([ScriptedReply("Let me look.", finish="tool_calls"), ANSWER])
     ended.was("done", tool_calls=(WHOLE,), path="retry done")
 
 
@@ -109,7 +109,5 @@ def test_a_call_that_is_whole_and_none_goes_back(run: Any, name: str, arguments:
 
 
 def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:
-    ended = run(
-        [cut_call(text="Let me look.", finish="length"), ScriptedReply(text="In the reeds.")]
-    )
+    ended = run([cut_call(text="Let me look.", finish="length"), ScriptedReply("In the reeds.")])
     ended.was("done", "In the reeds.", parts=("In the reeds.",))

@@ -15,7 +15,7 @@ import rich.console
 import rich.traceback
 
 import rungwise
-from rungwise import Cancellation, Client, OpenAIChat
+from rungwise import Cancellation, Client, ConfigurationError, OpenAIChat
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
@@ -26,7 +26,7 @@ HEADER = "-".join(["header", "canary" * 3])
 PROMPT = "-".join(["prompt", "canary" * 3])
 SECRETS = (KEY, HEADER)
 
-ANSWER = ScriptedReply(text="In the reeds.")
+ANSWER = ScriptedReply("In the reeds.")
 TOO_LONG = ScriptedReply(status=413)
 FAST = rungwise.Policy(
     limits=rungwise.Limits(retries=0),
@@ -193,11 +193,11 @@ def test_of_what_cannot_be_sent(
     serve: Any,
     mode: str,
     given: Any,
-    options: dict[str, Any],
+    options: Any,
 ) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
         error = caught(mode, client, given, **options)
-    assert isinstance(error, rungwise.ConfigurationError)
+    assert isinstance(error, ConfigurationError)
     assert_silent(error)
 
 
@@ -214,7 +214,7 @@ def test_of_a_refused_connection_a_timeout_and_a_body_that_breaks(
     serve: Any, mode: str, dead_url: str
 ) -> None:
     hangs = serve(ScriptedReply(hang=True))
-    breaks = serve(ScriptedReply(text="x" * 99, cut_after=40))
+    breaks = serve(ScriptedReply("x" * 99, cut_after=40))
     for url in (dead_url, hangs.base_url, breaks.base_url):
         with Client(backend(url), policy=FAST) as client:
             error = caught(mode, client)
@@ -290,9 +290,9 @@ def test_of_a_cancelled_task(serve: Any, mode: str) -> None:
         {"api_key": f"{KEY}\n"},
     ],
 )
-def test_of_a_backend_that_cannot_be_built(wrong: dict[str, Any]) -> None:
+def test_of_a_backend_that_cannot_be_built(wrong: Any) -> None:
     given = {"api_key": KEY, "headers": {"x-api-key": HEADER}, **wrong}
-    with pytest.raises(rungwise.ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as raised:
         OpenAIChat("model", **given)
     given.clear()
     wrong = {}
@@ -330,7 +330,7 @@ def test_of_headers_of_one_call(serve: Any, mode: str, dead_url: str) -> None:
 
 
 def test_of_a_chain_with_something_else_in_it() -> None:
-    with pytest.raises(rungwise.ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as raised:
         Client([backend("http://localhost:1/v1"), "a text"])  # type: ignore[list-item]
     assert_silent(raised.value)
 

@@ -13,9 +13,9 @@ import pytest
 from rungwise import Limits, Policy, ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import PATHS, TOOLS, chained, written
+from support.gateways import PATHS, TOOLS, asked, chained, written
 from support.protocols import PROTOCOLS, cut_in_half
-from support.runs import Stage
+from support.runs import Stage, Stages
 from support.sdks import APIS, FINISHES, WAYS
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
@@ -29,6 +29,9 @@ SIGNED: Final = "c2lnbmVkIGJ5IG1l"
 every = pytest.mark.parametrize("api", APIS)
 everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 always = pytest.mark.parametrize("way", WAYS)
+
+
+unsampled = pytest.mark.sampled(1)
 
 
 def usage_fields(api: str) -> dict[str, Any]:
@@ -47,12 +50,11 @@ def test_an_sdk_reads_text_reasoning_and_usage(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    reply = ScriptedReply(text=TEXT, reasoning=THOUGHT, chunk_size=5)
+    reply = ScriptedReply(TEXT, reasoning=THOUGHT, chunk_size=5)
     fields = usage_fields(api) if sdks.streams(way) else {}
-    with chained(stages, (backend, [reply])) as transport:
-        seen = sdks.ask(api, way, transport=transport, **fields)
+    seen = asked(stages, api, way, (backend, [reply]), **fields)
     assert seen.error is None
     is_shown = api != "anthropic" or backend == "anthropic"  # which was not asked to think
     assert (seen.text, seen.reasoning, seen.refusal) == (TEXT, THOUGHT if is_shown else "", "")
@@ -73,15 +75,15 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     asks = ScriptedReply(
-        text="I look.",
+        "I look.",
         reasoning=THOUGHT,
         signature=SIGNED,
         tool_calls=CALLS,
     )
-    with chained(stages, (backend, [asks, ScriptedReply(text=TEXT)])) as transport:
+    with chained(stages, (backend, [asks, ScriptedReply(TEXT)])) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
         assert first.error is None
         assert first.calls == [("look", {"bird": "heron"}), ("look", {"bird": "egret"})]
@@ -108,13 +110,13 @@ def test_a_signature_without_words_comes_back_too(
     api: str,
     text: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     """Providers may keep the words of the reasoning to themselves; without its signature it is lost
     all the same.
     """
-    asks = ScriptedReply(text=text, signature=SIGNED, tool_calls=CALLS)
-    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
+    asks = ScriptedReply(text, signature=SIGNED, tool_calls=CALLS)
+    with chained(stages, (api, [asks, ScriptedReply(TEXT)])) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
         assert (first.error, first.text, len(first.calls)) == (None, text, 2)
         turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
@@ -124,9 +126,7 @@ def test_a_signature_without_words_comes_back_too(
 
 @every
 @always
-def test_what_a_provider_has_signed_comes_back_to_it(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages: Stages) -> None:
     """A tool loop with thinking: without the signature, Anthropic, Gemini and Responses refuse or
     forget it.
     """
@@ -137,7 +137,7 @@ def test_what_a_provider_has_signed_comes_back_to_it(
         "gemini": {"thinking_config": {"include_thoughts": True}},
     }
     options = {**wanted.get(api, {}), "tools": TOOLS[api]}
-    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
+    with chained(stages, (api, [asks, ScriptedReply(TEXT)])) as transport:
         first = sdks.ask(api, way, transport=transport, **options)
         turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
         second = sdks.ask(api, way, turns, transport=transport, **options)
@@ -150,15 +150,13 @@ def test_what_a_provider_has_signed_comes_back_to_it(
 
 @every
 @pytest.mark.parametrize("way", ["whole", "stream"])
-def test_reasoning_of_two_attempts_has_no_signature(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: Stages) -> None:
     """A signature holds for the words that were signed; a provider refuses it beside others."""
     asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     script = [
         cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9)),
         asks,
-        ScriptedReply(text=TEXT),
+        ScriptedReply(TEXT),
     ]
     with chained(stages, ("anthropic", script)) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
@@ -177,14 +175,14 @@ def test_reasoning_of_two_attempts_has_no_signature(
 @every
 @pytest.mark.parametrize("way", ["whole", "stream"])
 def test_signatures_stay_with_the_provider_that_made_them(
-    api: str, way: str, stages: tuple[Stage, ...]
+    api: str, way: str, stages: Stages
 ) -> None:
     """What one protocol signed is no signature in another: nothing unsigned is passed off as
     signed.
     """
     asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     other = next(each for each in ("anthropic", "gemini") if each != api)
-    with chained(stages, (other, [asks, ScriptedReply(text=TEXT)])) as transport:
+    with chained(stages, (other, [asks, ScriptedReply(TEXT)])) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
         assert SIGNED not in str(first.said)
         turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
@@ -199,13 +197,10 @@ def test_a_partial_answer_ends_as_cut_by_length(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    cut = ScriptedReply(text=TEXT, finish="length")
-    with chained(
-        stages, (backend, [cut]), policy=Policy(limits=Limits(continuations=0))
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    cut = ScriptedReply(TEXT, finish="length")
+    seen = asked(stages, api, way, (backend, [cut]), policy=Policy(limits=Limits(continuations=0)))
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["length"])
 
 
@@ -216,13 +211,10 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
     api: str,
     way: str,
     backend: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     once = Policy(limits=Limits(retries=0, continuations=0))
-    with chained(
-        stages, (backend, [cut_in_half(ScriptedReply(text=TEXT))]), policy=once
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [cut_in_half(ScriptedReply(TEXT))]), policy=once)
     assert (seen.error, seen.finish) == (None, FINISHES[api]["length"])
     assert seen.text
     assert TEXT.startswith(seen.text)
@@ -236,14 +228,13 @@ def test_a_refusal_has_its_protocols_form(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     says_why = backend != "bedrock"
     reply = (
         ScriptedReply(refusal="I will not.") if says_why else ScriptedReply(finish="content_filter")
     )
-    with chained(stages, (backend, [reply])) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [reply]))
     assert (seen.error, seen.text) == (None, "")
     if says_why and api != "gemini":  # whose SDK drops the message
         assert seen.refusal == "I will not."
@@ -254,8 +245,8 @@ def test_a_refusal_has_its_protocols_form(
 
 @every
 @always
-def test_ids_are_unique(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+def test_ids_are_unique(api: str, way: str, stages: Stages) -> None:
+    with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:
         ids = [sdks.ask(api, way, transport=transport).id for _ in range(5)]
     assert len({*ids}) == 5
 
@@ -270,12 +261,9 @@ def test_an_overloaded_provider_is_asked_again(
     api: str,
     way: str,
     backend: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    with chained(
-        stages, (backend, [ScriptedReply(status=503), ScriptedReply(text=TEXT)])
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [ScriptedReply(status=503), ScriptedReply(TEXT)]))
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
     assert len(stages[0].requests) == 2
 
@@ -288,21 +276,18 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
     api: str,
     way: str,
     backend: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     other = PROTOCOLS[(PROTOCOLS.index(backend) + 1) % len(PROTOCOLS)]
     once = Policy(limits=Limits(retries=0, continuations=0))
-    whole = ScriptedReply(text=TEXT, chunk_size=4)
+    whole = ScriptedReply(TEXT, chunk_size=4)
     said: list[str] = []
 
     def rest(request: Any) -> ScriptedReply:
         said.append([one.text for one in protocols.said(request) if one.role == "assistant"][-1])
-        return ScriptedReply(text=TEXT.removeprefix(said[0]))
+        return ScriptedReply(TEXT.removeprefix(said[0]))
 
-    with chained(
-        stages, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once)
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
     assert [len(stage.requests) for stage in stages[:2]] == [1, 1]
     assert said[0]
@@ -312,19 +297,18 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
 
 @every
 @always
-def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(), ScriptedReply(text=TEXT)])) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: Stages) -> None:
+    seen = asked(stages, api, way, ("openai", [ScriptedReply(), ScriptedReply(TEXT)]))
     assert (seen.error, seen.text) == (None, TEXT)
     assert len(stages[0].requests) == 2
 
 
-@pytest.mark.sampled(1)
-def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stage, ...]) -> None:
+@unsampled
+def test_one_transport_serves_threads_and_event_loops_at_once(stages: Stages) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     def answer(request: Any) -> ScriptedReply:
-        return ScriptedReply(text=protocols.said(request)[-1].text)
+        return ScriptedReply(protocols.said(request)[-1].text)
 
     cases = [
         (api, way, f"{api} {way} {number}") for number in range(3) for api in APIS for way in WAYS
@@ -336,10 +320,10 @@ def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stag
         assert [(one.error, one.text) for one in seen] == [(None, text) for _, _, text in cases]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("api", APIS)
-def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+@unsampled
+@every
+def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: Stages) -> None:
+    with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:
         for way in WAYS:
             assert sdks.ask(api, way, transport=transport).text == TEXT
         with transport:
@@ -347,7 +331,7 @@ def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[St
         assert sdks.ask(api, "whole", transport=transport).text == TEXT
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 @pytest.mark.parametrize("library", [httpx, httpx2])
 @pytest.mark.parametrize("streams", [False, True])
@@ -355,7 +339,7 @@ def test_it_serves_both_libraries_on_both_event_loops(
     loop: str,
     library: Any,
     streams: bool,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     async def main(transport: Any) -> str:
         body = {**written("openai"), "stream": streams}
@@ -365,7 +349,7 @@ def test_it_serves_both_libraries_on_both_event_loops(
         await transport._gateway.chains["*"].aclose()
         return str(response.text)
 
-    with chained(stages, ("openai", [ScriptedReply(text="Reeds.")])) as transport:
+    with chained(stages, ("openai", [ScriptedReply("Reeds.")])) as transport:
         assert "Reeds." in anyio.run(main, transport, backend=loop)
         with library.Client(transport=transport) as program:
             response = program.post(

@@ -287,8 +287,7 @@ def check(
 def transports() -> Iterator[dict[str, Transport]]:
     """Return a transport to a backend of each protocol that answers everything."""
     stages = {
-        api: Stage([ScriptedReply(text='{"bird": "heron"}')])
-        for api in (*APIS, "bedrock", "ollama")
+        api: Stage([ScriptedReply('{"bird": "heron"}')]) for api in (*APIS, "bedrock", "ollama")
     }
     clients = {api: client_over([api], [stage]) for api, stage in stages.items()}
     yield {api: Transport(client) for api, client in clients.items()}

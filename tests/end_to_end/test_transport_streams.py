@@ -18,9 +18,9 @@ from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import sdks
-from support.gateways import TOOLS, chained, client_over, post, written
+from support.gateways import TOOLS, asked, chained, client_over, post, written
 from support.protocols import PROTOCOLS
-from support.runs import Scripted, Stage
+from support.runs import Scripted, Stages
 from support.sampling import examples
 from support.sdks import APIS, FINISHES
 from support.waiting import auntil, until
@@ -30,7 +30,7 @@ TEXT: Final = (
 )
 STREAMS: Final = ("stream", "astream")
 CUT_CALL: Final = ScriptedReply(
-    text="I look.",
+    "I look.",
     tool_calls=(
         {
             "id": "c",
@@ -48,9 +48,13 @@ ENDS: Final = {
 }
 
 
+every = pytest.mark.parametrize("api", APIS)
+unsampled = pytest.mark.sampled(1)
+
+
 def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     """Fall silent for ever behind the event that holds some text."""
-    reply = ScriptedReply(text=TEXT, chunk_size=4, hang=True)
+    reply = ScriptedReply(TEXT, chunk_size=4, hang=True)
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         pieces = render(reply, request.body, path=request.path).pieces
@@ -64,11 +68,11 @@ def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     return answer
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("hold", [False, True])
-@pytest.mark.parametrize("api", APIS)
-def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)]), hold=hold) as transport:
+@every
+def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages) -> None:
+    with chained(stages, ("openai", [ScriptedReply(TEXT)]), hold=hold) as transport:
         response = post(transport, api, written(api), streams=True)
     assert response.headers["content-type"] == "text/event-stream"
     assert response.headers["x-rungwise-journal"]
@@ -82,9 +86,9 @@ def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: tuple[S
 
 
 @pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
+@every
 def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(
-    api: str, way: str, stages: tuple[Stage, ...]
+    api: str, way: str, stages: Stages
 ) -> None:
     whole = ScriptedReply(
         tool_calls=(
@@ -95,18 +99,15 @@ def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(
             },
         )
     )
-    with chained(stages, ("openai", [CUT_CALL, whole])) as transport:
-        seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+    seen = asked(stages, api, way, ("openai", [CUT_CALL, whole]), tools=TOOLS[api])
     assert seen.error is not None
     assert (seen.text, seen.calls, seen.finish) == ("I look.", [], None)
     assert "hold=True" in seen.message
 
 
 @pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_a_stream_that_is_held_has_only_what_stays(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+@every
+def test_a_stream_that_is_held_has_only_what_stays(api: str, way: str, stages: Stages) -> None:
     whole = ScriptedReply(
         tool_calls=(
             {
@@ -116,31 +117,27 @@ def test_a_stream_that_is_held_has_only_what_stays(
             },
         )
     )
-    with chained(stages, ("openai", [CUT_CALL, whole]), hold=True) as transport:
-        seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+    seen = asked(stages, api, way, ("openai", [CUT_CALL, whole]), hold=True, tools=TOOLS[api])
     assert (seen.error, seen.text, seen.calls) == (None, "", [("look", {"bird": "heron"})])
 
 
 @pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_reasoning_alone_and_then_failure_is_an_error(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+@every
+def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages: Stages) -> None:
     """What was shown is no answer: the stream has begun, so its status is gone, and only an event
     can tell.
     """
     script = [ScriptedReply(reasoning="Where do they nest?"), ScriptedReply(status=400)]
     policy = Policy(limits=Limits(reasks=1, prefills=0, nudges=0))
-    with chained(stages, ("openai", script), policy=policy) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, ("openai", script), policy=policy)
     assert seen.error is not None
     assert (seen.text, seen.finish) == ("", None)
 
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: Stages) -> None:
     with chained(stages, ("openai", [hanging("he r")])) as transport:
         seen = sdks.ask(api, way, transport=transport, take=1)
         assert seen.error is None
@@ -150,8 +147,8 @@ def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: tuple[Stage,
 
 
 @pytest.mark.own_connections
-@pytest.mark.sampled(1)
-def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Stage, ...]) -> None:
+@unsampled
+def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: Stages) -> None:
     import httpx
 
     body = {**written("openai"), "stream": True}
@@ -163,10 +160,10 @@ def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Sta
         until(lambda: stages[0].provider.open_connections == 0)
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("way", sdks.WAYS)
-@pytest.mark.parametrize("api", APIS)
-def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_halves_of_characters_break_nothing(api: str, way: str, stages: Stages) -> None:
     first = {"content": "a\ud800", "reasoning_content": "r\udc00"}
     deltas = [first, {"content": "b\ud83d"}, {"content": "\ude00!"}]
     chunks = [
@@ -179,13 +176,12 @@ def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[St
     ]
     chunks[-1]["choices"][0]["finish_reason"] = "stop"  # type: ignore[index]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    with chained(stages, ("openai", [ScriptedReply(body=body)])) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, ("openai", [ScriptedReply(body=body)]))
     assert (seen.error, seen.text) == (None, "a\ufffdb\U0001f600!")
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_leaving_a_stream_keeps_what_came(api: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_leaving_a_stream_keeps_what_came(api: str, stages: Stages) -> None:
     kept: list[Result] = []
     stages[0].play([hanging("he r")])
     with client_over(["openai"], stages[:1]) as client:
@@ -198,8 +194,8 @@ def test_leaving_a_stream_keeps_what_came(api: str, stages: tuple[Stage, ...]) -
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("way", ["awhole", "astream"])
-@pytest.mark.parametrize("api", APIS)
-def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: Stages) -> None:
     stages[0].play([hanging("he r")])
 
     async def main(client: Client) -> None:
@@ -220,23 +216,21 @@ def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: tuple[Sta
 
 
 TROUBLES: Final[dict[str, Any]] = {
-    "answer": lambda text: ScriptedReply(text=text, chunk_size=5),
+    "answer": lambda text: ScriptedReply(text, chunk_size=5),
     "answer with reasoning": lambda text: ScriptedReply(
-        text=text, reasoning="Let me see.", signature="c2ln"
+        text, reasoning="Let me see.", signature="c2ln"
     ),
-    "length": lambda text: ScriptedReply(text=text[: len(text) // 2], finish="length"),
+    "length": lambda text: ScriptedReply(text[: len(text) // 2], finish="length"),
     "empty": lambda text: ScriptedReply(),
     "only reasoning": lambda text: ScriptedReply(reasoning="Let me see."),
     "busy": lambda text: ScriptedReply(status=503),
     "refused": lambda text: ScriptedReply(refusal="I will not."),
-    "filtered": lambda text: ScriptedReply(text=text[:9], finish="content_filter"),
+    "filtered": lambda text: ScriptedReply(text[:9], finish="content_filter"),
     "cut call": lambda text: CUT_CALL,
-    "error inside": lambda text: ScriptedReply(
-        text=text[:20], error_event={"message": "Overloaded"}
-    ),
-    "no end": lambda text: ScriptedReply(text=text, done=False, finish=""),
-    "wrong JSON": lambda text: ScriptedReply(text='{"name": 5}'),
-    "half of JSON": lambda text: ScriptedReply(text='{"name": "her'),
+    "error inside": lambda text: ScriptedReply(text[:20], error_event={"message": "Overloaded"}),
+    "no end": lambda text: ScriptedReply(text, done=False, finish=""),
+    "wrong JSON": lambda text: ScriptedReply('{"name": 5}'),
+    "half of JSON": lambda text: ScriptedReply('{"name": "her'),
     "bad request": lambda text: ScriptedReply(status=400),
     "no JSON": lambda text: ScriptedReply(body="<html>"),
 }
@@ -306,14 +300,14 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.sampled(1)
+@unsampled
 @settings(
     max_examples=examples(300),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(play=plays())
 def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_error(
-    play: Play, stages: tuple[Stage, ...]
+    play: Play, stages: Stages
 ) -> None:
     used = stages[: len(play.links)]
     for stage, (_, troubles) in zip(used, play.links, strict=True):

@@ -14,7 +14,7 @@ HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 def part(text: str, output: int = 7, **more: Any) -> ScriptedReply:
     usage = {"prompt_tokens": 10, "completion_tokens": output}
     return ScriptedReply(
-        text=text,
+        text,
         **{
             "finish": "length",
             "usage": usage,
@@ -75,9 +75,7 @@ def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
         (20_000, [20_000, 32_768, 32_768, 32_768]),
     ],
 )
-def test_a_cap_of_the_callers_is_raised_and_never_lowered(
-    run: Any, cap: int, sent: list[int]
-) -> None:
+def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: Any) -> None:
     ended = run(
         [part("Part one, "), part("part two, "), part("part three, "), part("part four, ")],
         max_tokens=cap,
@@ -181,7 +179,7 @@ def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
 
 
 def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -> None:
-    ended = run([part("Part one, "), ScriptedReply(text="no", finish="content_filter")])
+    ended = run([part("Part one, "), ScriptedReply("no", finish="content_filter")])
     ended.was("refused", "Part one, ", counts=[2])
 
 

@@ -31,7 +31,7 @@ CALLS = (
     ToolCall("c3", "pay", '{"amount": 50}'),
     ToolCall("c4", "pay", '{"amount": 60}'),
 )
-ANSWER = ScriptedReply(text="Done.")
+ANSWER = ScriptedReply("Done.")
 
 
 class Bird(BaseModel):
@@ -153,9 +153,7 @@ def test_it_goes_on_at_any_other_provider(api: str, serve: Any) -> None:
         ({"c3": " "}, "must be True, or the reason"),
     ],
 )
-def test_approvals_that_do_not_match_are_refused(
-    changes: dict[str, Any], says: str, serve: Any
-) -> None:
+def test_approvals_that_do_not_match_are_refused(changes: Any, says: str, serve: Any) -> None:
     _, again, register, result = paused("openai", "turn", serve)
     approvals = {
         name: value
@@ -273,7 +271,7 @@ def test_verdicts_judge_what_ends_a_turn_and_no_calls_of_tools(
     def cites(reply: rungwise.core.Reply, value: Any) -> str | None:
         return None if value == ["[1]"] else "Cite a source as [1]."
 
-    provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), ScriptedReply(text='{"value": ["[1]"]}'))
+    provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), ScriptedReply('{"value": ["[1]"]}'))
     register = Register()
     with Client(backend(api, provider)) as client:
         result = ask(

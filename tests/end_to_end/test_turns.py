@@ -7,7 +7,16 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, Tool, TurnPolicy
+from rungwise import (
+    Budget,
+    Cancellation,
+    Client,
+    ConfigurationError,
+    Policy,
+    Tool,
+    TurnFailed,
+    TurnPolicy,
+)
 from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.core import Request
 from rungwise.fsm.turn.explained import explain_turn, read_turn
@@ -17,7 +26,7 @@ from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
 TEXT = "Herons nest in the reeds by the lake."
-ANSWER = ScriptedReply(text=TEXT)
+ANSWER = ScriptedReply(TEXT)
 OVERFLOW = ScriptedReply(
     status=400, error={"message": "too long", "code": "context_length_exceeded"}
 )
@@ -91,7 +100,7 @@ def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_m
 
 def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mode: str) -> None:
     turned = run_turn(
-        mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply(text="I cannot look."), tools=TOOLS
+        mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply("I cannot look."), tools=TOOLS
     )
     assert (turned.outcome, turned.text, len(turned.bodies)) == (
         "limit_reached",
@@ -113,7 +122,7 @@ def test_one_ceiling_holds_for_all(mode: str, most: int, requests: int) -> None:
     turned = run_turn(
         mode,
         *asked,
-        ScriptedReply(text="Enough."),
+        ScriptedReply("Enough."),
         tools={"count": lambda: ran.append(1)},
         policy=policy,
     )
@@ -172,12 +181,12 @@ def test_cut_tool_calls_never_run(mode: str) -> None:
 
 def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: str) -> None:
     policy = TurnPolicy(call=Policy(limits=rungwise.Limits(continuations=0)))
-    cut = ScriptedReply(text="Herons nest in the", finish="length")
+    cut = ScriptedReply("Herons nest in the", finish="length")
     turned = run_turn(
         mode,
         calling(("look", '{"lake": "Vomb"}')),
         cut,
-        ScriptedReply(text=" reeds by the lake."),
+        ScriptedReply(" reeds by the lake."),
         tools=TOOLS,
         policy=policy,
     )
@@ -236,7 +245,7 @@ def test_a_compactor_that_does_not_help_or_raises_ends_the_turn(mode: str) -> No
         raise ValueError("secret")
 
     turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=raises)
-    assert isinstance(turned.error, rungwise.TurnFailed)
+    assert isinstance(turned.error, TurnFailed)
     assert isinstance(turned.error.__cause__, ValueError)
     assert "secret" not in str(turned.error)
     assert turned.result.plain_messages == LONG
@@ -322,7 +331,7 @@ def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["turn", "stream_turn"])
 def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
     is_over = threading.Event()
 
     def hang(messages: Any, room: int) -> Any:
@@ -371,7 +380,7 @@ def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
 def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: str) -> None:
     down = ScriptedReply(status=401)
     turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), down, tools=TOOLS)
-    assert isinstance(turned.error, rungwise.TurnFailed)
+    assert isinstance(turned.error, TurnFailed)
     assert "401" in str(turned.error)
     assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool"]
 
@@ -465,7 +474,7 @@ def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
 
 @pytest.mark.parametrize("mode", ["turn", "stream_turn"])
 def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
     begun = threading.Event()
     ended = threading.Event()
 
@@ -504,7 +513,7 @@ def test_a_cancelled_task_ends_its_turn_and_waits_for_what_cannot_be_cancelled()
     async def main() -> None:
         with EmbeddedProvider(Script(replies=[calling(("work", "{}"))])) as provider:
             backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
-            async with rungwise.Client(backend) as client, anyio.create_task_group() as group:
+            async with Client(backend) as client, anyio.create_task_group() as group:
 
                 async def run() -> None:
                     try:
@@ -540,9 +549,9 @@ def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -
         {"temprature": 1},
         {"messages": 5},
     ):
-        with pytest.raises((rungwise.ConfigurationError, TypeError)) as caught:
+        with pytest.raises((ConfigurationError, TypeError)) as caught:
             run_turn(mode, ANSWER, **wrong)  # type: ignore[arg-type]
-        assert isinstance(caught.value, rungwise.ConfigurationError), wrong
+        assert isinstance(caught.value, ConfigurationError), wrong
 
 
 def search(query: str, most: int = 3) -> list[str]:
@@ -564,7 +573,7 @@ def test_a_tool_read_from_a_function_is_sent_called_and_planned(
         ]
     )
     provider = serve(asks)
-    with rungwise.Client(backend_of(provider)) as client:
+    with Client(backend_of(provider)) as client:
         result = client.call("Find x.", tools=box.definitions(CHAT))
     assert provider.requests[0].body["tools"] == [
         {

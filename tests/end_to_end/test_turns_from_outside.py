@@ -37,7 +37,7 @@ BACKENDS: list[Callable[..., Any]] = [OpenAIChat, OpenAIResponses, Anthropic, Ge
 
 def calling(*names: str, text: str = "", **more: Any) -> ScriptedReply:
     return ScriptedReply(
-        text=text, tool_calls=[{"name": name, "arguments": "{}"} for name in names], **more
+        text, tool_calls=[{"name": name, "arguments": "{}"} for name in names], **more
     )
 
 
@@ -49,7 +49,7 @@ def client_of(
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    with EmbeddedProvider(Script([ScriptedReply(text="a page")] * 4)) as provider:
+    with EmbeddedProvider(Script([ScriptedReply("a page")] * 4)) as provider:
         yield provider.base_url
 
 
@@ -66,7 +66,7 @@ def test_async_tools_of_all_rounds_share_an_event_loop(site: str, is_streamed: b
         )
         return str(response.json()["choices"][0]["message"]["content"])
 
-    script = Script([calling("fetch"), calling("fetch", "fetch"), ScriptedReply(text="done")])
+    script = Script([calling("fetch"), calling("fetch", "fetch"), ScriptedReply("done")])
     with EmbeddedProvider(script) as provider:
         client = client_of(provider)
         if is_streamed:
@@ -97,7 +97,7 @@ def test_a_tool_that_blocks_the_loop_does_not_hold_the_next_round() -> None:
 
     tools = [Tool(block, seconds=0.05), quick]
     with EmbeddedProvider(
-        Script([calling("block"), calling("quick"), ScriptedReply(text="done")])
+        Script([calling("block"), calling("quick"), ScriptedReply("done")])
     ) as provider:
         try:
             assert client_of(provider).turn("Go.", tools=tools).text == "done"
@@ -150,7 +150,7 @@ def test_one_cancellation_leaves_a_tool_that_hangs(way: str) -> None:
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) -> None:
     given: list[Any] = []
-    said = ScriptedReply(text="An answer.", reasoning="Thought.", signature="signed")
+    said = ScriptedReply("An answer.", reasoning="Thought.", signature="signed")
 
     def shorter(messages: Any, room: int) -> Any:
         given.append(messages)
@@ -164,7 +164,7 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
         status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
     )
     script = Script(
-        [said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply(text="done")]
+        [said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply("done")]
     )
 
     def look() -> str:
@@ -209,7 +209,7 @@ def test_the_compactor_of_a_call_is_given_plain_messages_too() -> None:
         status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
     )
     with EmbeddedProvider(
-        Script([ScriptedReply(text="An answer."), overflow, ScriptedReply(text="done")])
+        Script([ScriptedReply("An answer."), overflow, ScriptedReply("done")])
     ) as provider:
         client = client_of(provider, compactor=shorter)
         said = client.call("Hello.").message
@@ -241,7 +241,7 @@ def test_a_replay_has_the_plain_messages_of_the_turn(kind: Any) -> None:
         return "seen"
 
     with EmbeddedProvider(
-        Script([calling("look", text="I look."), ScriptedReply(text="done")])
+        Script([calling("look", text="I look."), ScriptedReply("done")])
     ) as provider:
         result = client_of(provider, kind, contents=True).turn("Look.", tools=[look])
     assert result.plain_messages[1]["tool_calls"][0]["function"] == {

@@ -29,8 +29,8 @@ from support import protocols
 from support.modes import waits_into
 
 HINT = "Go on."
-ANSWER = ScriptedReply(text="In the reeds.")
-CUT = ScriptedReply(text="In the reeds of", finish="length")
+ANSWER = ScriptedReply("In the reeds.")
+CUT = ScriptedReply("In the reeds of", finish="length")
 USER = Message.saying("user", "Where?")
 SAID = Message.saying("assistant", "In the")
 NEXT = Message.saying("user", "And now?")
@@ -445,7 +445,7 @@ def test_the_results_that_stand_in_count_beside_given_tokens(
     api: str, whose: str, serve: Any
 ) -> None:
     """Under a budget of money too, which is what they would pass."""
-    provider = serve(ScriptedReply(text="In the reeds.", usage={}))
+    provider = serve(ScriptedReply("In the reeds.", usage={}))
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]
     used = []
     for messages, money in (

@@ -17,9 +17,11 @@ from rungwise import (
     Client,
     ConfigurationError,
     Journal,
+    OpenAIChat,
     Policy,
     Prices,
     ToolCall,
+    VerdictError,
 )
 from rungwise.fsm.call.conversation.observation import WRONG as WRONG_EVENTS
 from rungwise.fsm.engine.journal.path import WRONG as WORDED
@@ -72,7 +74,7 @@ def reply(form: str, text: str, **more: Any) -> ScriptedReply:
     """Return a reply that answers as it is asked to in a form."""
     if form == "tool":
         return ScriptedReply(tool_calls=[ToolCall("call_1", "answer", text)], **more)
-    return ScriptedReply(text=text, **more)
+    return ScriptedReply(text, **more)
 
 
 def chain_of(api: str, form: str) -> Any:
@@ -153,11 +155,9 @@ def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str
     ("contents", "says"), [(False, "wrong: wingspan_cm"), (True, "input should be greater than 0")]
 )
 def test_a_summary_says_what_was_wrong(contents: bool, says: str) -> None:
-    with EmbeddedProvider(
-        Script([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)])
-    ) as provider:
-        backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
-        with rungwise.Client(backend, contents=contents) as client:
+    with EmbeddedProvider(Script([ScriptedReply(WRONG), ScriptedReply(RIGHT)])) as provider:
+        backend = OpenAIChat("m", base_url=provider.base_url, api_key="k")
+        with Client(backend, contents=contents) as client:
             journal = client.call("Describe a bittern.", returns=Bird).journal
     told = words_of(journal.steps[1])
     assert journal.steps[1].event in WORDED
@@ -288,10 +288,10 @@ def test_a_verdict_that_raises_fails_the_call_and_keeps_what_was_gathered(
     def verdict(reply: rungwise.core.Reply) -> str | None:
         raise KeyError("sk-secret")
 
-    with asking(mode, [ScriptedReply(text="In the reeds.")], chain_of(api, "words")) as (ask, _, _):
+    with asking(mode, [ScriptedReply("In the reeds.")], chain_of(api, "words")) as (ask, _, _):
         result = ask(verdict=verdict)
     assert (result.outcome, result.attempts) == ("failed", 1)
-    with pytest.raises(rungwise.VerdictError, match="a verdict raised KeyError") as caught:
+    with pytest.raises(VerdictError, match="a verdict raised KeyError") as caught:
         result.raise_for_outcome()
     assert isinstance(caught.value, rungwise.Failed)
     assert isinstance(caught.value.__cause__, KeyError)
@@ -302,7 +302,7 @@ def test_an_async_verdict_is_awaited_in_every_mode(api: str, mode: str) -> None:
     async def verdict(reply: rungwise.core.Reply) -> str | None:
         return None if "[1]" in reply.text else "Cite a source as [1]."
 
-    script = [ScriptedReply(text="In the reeds."), ScriptedReply(text="In the reeds [1].")]
+    script = [ScriptedReply("In the reeds."), ScriptedReply("In the reeds [1].")]
     with asking(mode, script, chain_of(api, "words")) as (ask, stage, _):
         result = ask(verdict=verdict)
     assert (result.text, result.attempts) == ("In the reeds [1].", 2)
@@ -352,7 +352,7 @@ def raises(value: int) -> int:
 
 
 def test_a_validator_that_raises_does_not_end_a_stream(mode: str) -> None:
-    script = [ScriptedReply(text="[1, 2, 3, 4]", chunk_size=1)]
+    script = [ScriptedReply("[1, 2, 3, 4]", chunk_size=1)]
     with asking(mode, script, chain_of("openai", "schema"), policy=POLICY) as (ask, _, _):
         result = ask(returns=list[Annotated[int, AfterValidator(raises)]])
     assert (result.outcome, result.value) == ("partial", None)
@@ -376,8 +376,8 @@ def test_a_validator_that_raises_does_not_end_a_stream(mode: str) -> None:
         ),
     ],
 )
-def test_what_is_no_type_and_no_schema_is_refused(options: dict[str, Any], says: str) -> None:
-    backend = rungwise.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", api_key="k")
+def test_what_is_no_type_and_no_schema_is_refused(options: Any, says: str) -> None:
+    backend = OpenAIChat("m", base_url="http://127.0.0.1:9/v1", api_key="k")
     with Client(backend) as client, pytest.raises(ConfigurationError, match=says):
         client.call("Describe a bittern.", **options)
 
@@ -388,12 +388,8 @@ def test_a_date_in_a_schema_is_its_text(stages: tuple[Stage, ...]) -> None:
         "properties": {"on": {"const": datetime.date(2020, 1, 1)}},
         "required": ["on"],
     }
-    stages[0].play(
-        [ScriptedReply(text='{"on": "2019-01-01"}'), ScriptedReply(text='{"on": "2020-01-01"}')]
-    )
-    with Client(
-        rungwise.OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")
-    ) as client:
+    stages[0].play([ScriptedReply('{"on": "2019-01-01"}'), ScriptedReply('{"on": "2020-01-01"}')])
+    with Client(OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")) as client:
         assert client.call("When?", returns=schema).value == {"on": "2020-01-01"}
     assert len(stages[0].requests) == 2
     assert "2020-01-01" in str(stages[0].requests[0].body)
@@ -404,7 +400,7 @@ def test_a_verdict_that_returns_no_sentence_fails_the_call_and_says_so(
     returned: Any, serve: Any
 ) -> None:
     says = "must return None or a sentence, not"
-    backend = rungwise.OpenAIChat("m", base_url=serve(reply("schema", RIGHT)).base_url, api_key="k")
-    with Client(backend) as client, pytest.raises(rungwise.VerdictError, match=says) as caught:
+    backend = OpenAIChat("m", base_url=serve(reply("schema", RIGHT)).base_url, api_key="k")
+    with Client(backend) as client, pytest.raises(VerdictError, match=says) as caught:
         client.call("Describe a bittern.", verdict=lambda _: returned)
     assert "bittern" not in f"{caught.value}{caught.value.result.journal.to_json()}"

@@ -15,7 +15,7 @@ from rungwise.adapters.http.exchange import CLOCK_SKEW
 from rungwise.testing import Clocks, ScriptedReply
 from support.raw_server import Peer, RawServer, answer
 
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+ANSWER = ScriptedReply("In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
 
 

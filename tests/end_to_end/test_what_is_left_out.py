@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Journal
+from rungwise import Client, Journal, replay
 from rungwise.adapters.cli.describe import steps_text
 from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.wires.classes import backend_class
@@ -25,7 +25,7 @@ from support.protocols import backend
 from support.told import told
 
 DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
-ANSWER = ScriptedReply(text="In the reeds.")
+ANSWER = ScriptedReply("In the reeds.")
 NAMED: dict[str, Any] = {"temperature": 0.5, "seed": 7}
 
 
@@ -65,7 +65,7 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
         assert received.body["temperature"] == 0.5
         assert not {"seed", "logit_bias"} & received.body.keys()
     text = result.journal.to_json()
-    assert notes(rungwise.replay(Journal.from_json(text))) == noted
+    assert notes(replay(Journal.from_json(text))) == noted
     assert said in steps_text(read_path(text, rungwise.CALL, Journal))
 
 
@@ -139,9 +139,7 @@ def test_a_turn_says_it_in_each_of_its_calls(serve: Any) -> None:
     assert result.outcome == "finished"
     document = json.loads(result.journal.to_json())
     assert str(document).count("left out: seed: ") == 2
-    assert (
-        rungwise.replay(rungwise.TurnJournal.from_json(json.dumps(document))).outcome == "finished"
-    )
+    assert replay(rungwise.TurnJournal.from_json(json.dumps(document))).outcome == "finished"
 
 
 def test_the_command_line_says_it_beside_the_request(serve: Any, tmp_path: Any) -> None:
@@ -187,7 +185,7 @@ def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> N
     ],
 )
 def test_no_other_name_of_the_cap_and_no_second_answer_goes_round_a_budget(
-    api: str, parameters: dict[str, Any], named: str
+    api: str, parameters: Any, named: str
 ) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=named):
         backend_class(api)(
@@ -232,7 +230,7 @@ SEEN_IN_A_TOOL = [
 def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
     api: str,
     model: str,
-    lost: dict[str, int],
+    lost: Any,
     serve: Any,
 ) -> None:
     asked: list[Any] = [
@@ -503,8 +501,8 @@ def at(body: Any, path: str) -> Any:
 def test_what_is_changed_is_named_before_and_in_the_journal(
     api: str,
     model: str,
-    given: dict[str, Any],
-    sent: dict[str, Any],
+    given: Any,
+    sent: Any,
     named: str | None,
     serve: Any,
 ) -> None:

@@ -82,7 +82,7 @@ def test_it_is_refused_by_its_place_and_nothing_is_sent(
     value: Any,
     serve: Any,
 ) -> None:
-    provider = serve(ScriptedReply(text="A heron."))
+    provider = serve(ScriptedReply("A heron."))
     with (
         Client(protocols.backend(api, provider.base_url)) as client,
         pytest.raises(ConfigurationError) as caught,
@@ -96,7 +96,7 @@ def test_it_is_refused_by_its_place_and_nothing_is_sent(
 
 @pytest.mark.parametrize("place", FORMS)
 def test_what_json_has_a_form_for_is_sent_in_every_form(api: str, place: str, serve: Any) -> None:
-    provider = serve(ScriptedReply(text="A heron."))
+    provider = serve(ScriptedReply("A heron."))
     moment = datetime(2026, 11, 1, tzinfo=UTC)
     with Client(protocols.backend(api, provider.base_url)) as client:
         client.call([ASKED, *FORMS[place]({"b": (Measure(2.5), moment, "x")})])

@@ -15,7 +15,7 @@ from rungwise.testing import ScriptedReply
 from support.protocols import PROTOCOLS, backend
 from support.told import told
 
-ANSWER = ScriptedReply(text="In the reeds.")
+ANSWER = ScriptedReply("In the reeds.")
 MARK = {"type": "ephemeral"}
 NOWHERE = "cache marks, {} x: they have no form here"
 UNKNOWN = "cache marks, {} x: this model is not known to take them"

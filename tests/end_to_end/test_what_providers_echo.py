@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Limits, Policy
+from rungwise import Client, Limits, Policy, Result
 from rungwise.adapters.cli.describe import sentence
 from rungwise.adapters.cli.shown import failures_of
 from rungwise.fsm.call.run.result import error_of
@@ -41,7 +41,7 @@ def ask(
     mode: str,
     serve: Any,
     reply: ScriptedReply,
-) -> tuple[rungwise.Result, Any]:
+) -> tuple[Result, Any]:
     provider = serve(reply)
     backend = protocols.backend(api, provider.base_url, headers={"x-team": SECRET})
     with Client(
@@ -57,7 +57,7 @@ def ask(
 
 
 def check_nothing_shows(
-    result: rungwise.Result,
+    result: Result,
     echo: str,
     caplog: pytest.LogCaptureFixture,
     raw: str | None,
@@ -104,7 +104,7 @@ def test_an_echo_in_a_finish_reason_is_not_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    result, provider = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=echo))
+    result, provider = ask(api, mode, serve, ScriptedReply("Hm.", finish=echo))
     assert PROMPT in str(provider.requests[0].body)
     assert SECRET in str(provider.requests[0].headers)
     raw = result.reply.stop_raw if result.reply is not None else None
@@ -166,7 +166,7 @@ def test_a_short_unknown_word_is_shown(
     serve: Any,
     word: str,
 ) -> None:
-    result, _ = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=word))
+    result, _ = ask(api, mode, serve, ScriptedReply("Hm.", finish=word))
     if result.reply is not None and result.reply.stop_raw == word:
         assert word in {step.stop_raw for step in result.journal.steps}
     failed, _ = ask(
@@ -188,7 +188,7 @@ def test_a_short_unknown_word_is_shown(
 
 
 def test_a_known_word_is_shown_though_the_prompt_has_it(serve: Any) -> None:
-    provider = serve(ScriptedReply(text="Hm.", finish="stop"))
+    provider = serve(ScriptedReply("Hm.", finish="stop"))
     with Client(protocols.backend("openai", provider.base_url)) as client:
         result = client.call("When does the loop stop?")
     assert result.journal.steps[-1].stop_raw == "stop"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from rungwise import Client, Transport
+from rungwise import Client, Policy, Transport
 from rungwise.adapters.gateway.languages.anthropic import ERRORS
 from rungwise.testing import ReceivedRequest
 from support import protocols, sdks
@@ -106,6 +106,36 @@ def chained(
         yield Transport(client, hold=hold)
     for request in (each for stage in used for each in stage.requests):
         no_secret_in(request)
+
+
+def asked(
+    stages: Sequence[Stage],
+    api: str,
+    way: str,
+    *links: tuple[str, Sequence[Scripted]],
+    hold: bool = False,
+    policy: Policy | None = None,
+    **fields: Any,
+) -> sdks.Seen:
+    """Ask once with an SDK over such a chain.
+
+    Arguments:
+        fields: of the request.
+    """
+    with chained(stages, *links, hold=hold, policy=policy) as transport:
+        return sdks.ask(api, way, transport=transport, **fields)
+
+
+def posted(
+    stages: Sequence[Stage],
+    link: tuple[str, Sequence[Scripted]],
+    api: str,
+    body: Any,
+    **options: Any,
+) -> httpx.Response:
+    """Send a body as no SDK would write it over a chain of one backend."""
+    with chained(stages, link) as transport:
+        return post(transport, api, body, **options)
 
 
 def no_secret_in(request: ReceivedRequest) -> None:
