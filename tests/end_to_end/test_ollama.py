@@ -1,6 +1,5 @@
 """Calls over Ollama's native chat, in every mode: what was sent, and what became of it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,10 +15,6 @@ from support.modes import EVERY, WHOLE, ask, options_of, streams, waits_into
 from support.runs import Serve
 
 WELL = ScriptedReply("In the reeds, mostly.")
-HINTS = rungwise.Hints(
-    placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="{reasoning}"
-)
-POLICY = rungwise.Policy(hints=HINTS)
 TOOL = {
     "type": "function",
     "function": {
@@ -46,24 +41,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 class Made:
     """A call that was made: what came of it, and the bodies that were sent."""
 
-    def __init__(
-        self,
-        mode: str,
-        chain: Sequence[Any],
-        asked: Any = "Where?",
-        **options: Any,
-    ) -> None:
-        self.waits: list[float] = []
-        policy = options.pop("policy", POLICY)
-        given = {**options_of(mode), **waits_into(self.waits)}
-        if "compactor" in options:
-            given["compactor"] = options.pop("compactor")
+    def __init__(self, mode: str, chain: Any, asked: Any = "Where?", **options: Any) -> None:
         self.events: list[Any] = []
-        options["events"] = self.events
-        try:
-            self.result = ask(Client(chain, policy=policy, **given), mode, asked, **options)
-        except rungwise.CallError as error:
-            self.result = error.result
+        client = Client(chain, **options_of(mode), **waits_into([]))
+        self.result = ask(client, mode, asked, events=self.events, **options)
         self.path = [step.target for step in self.result.journal.steps if step.target != "await"]
 
 

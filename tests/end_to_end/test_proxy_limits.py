@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
-import httpx
 import pytest
 
 from rungwise import Result
@@ -15,12 +14,11 @@ from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.gateway.proxy import Proxy
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support import sdks
 from support.gateways import PATHS, client_over, path_of, written
-from support.proxied import Exchange, served
+from support.proxied import Exchange
 from support.runs import Stage, Stages
 from support.sdks import APIS
-from support.waiting import auntil, until
+from support.waiting import auntil
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
 JSON: Final = {"content-type": "application/json"}
@@ -165,59 +163,7 @@ def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stage
     assert len(stages[0].requests) == 1
 
 
-@pytest.mark.own_connections
-@streamed_or_not
-def test_a_client_that_closes_its_socket_cancels_its_call(streams: bool, stages: Stages) -> None:
-    stages[0].play([hanging])
-    with client_over(["openai"], stages[:1]) as client, served(Proxy(Gateway(client))) as url:
-        body = {**written("openai"), "stream": streams}
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url + PATHS["openai"], json=body, timeout=httpx.Timeout(10, read=0.3))
-        until(lambda: stages[0].provider.open_connections == 0)
-        until(lambda: httpx.get(f"{url}/healthz").json()["running"] == 0)
-    assert len(stages[0].requests) == 1
-
-
 # the end
-
-
-@every
-def test_at_the_end_a_whole_answer_is_503(api: str, stages: Stages) -> None:
-    async def play(app: Any, client: Any) -> None:
-        exchange = request_of(app, api)
-        running = asyncio.create_task(exchange.run())
-        await auntil(lambda: stages[0].requests)
-        app.end()
-        await asyncio.wait_for(running, 5)
-        assert (exchange.status, exchange.is_over) == (503, True)
-        assert MEMBERS[api] in json.loads(exchange.body)
-        assert "shutting down" in exchange.body.decode()
-
-    [result] = over(stages[0], play, [hanging])
-    assert result.outcome == "cancelled"
-
-
-@pytest.mark.parametrize("way", ["stream", "astream"])
-@every
-def test_at_the_end_a_stream_makes_the_sdk_raise(api: str, way: str, stages: Stages) -> None:
-    stages[0].play([hanging])
-    with client_over(["openai"], stages[:1]) as client:
-        app = Proxy(Gateway(client))
-
-        async def around(scope: Any, receive: Any, send: Any) -> None:
-            async def ending(message: Any) -> None:
-                await send(message)
-                if b"reeds" in message.get("body", b""):
-                    app.end()
-
-            await app(scope, receive, ending)
-
-        with served(around) as url:
-            seen = sdks.ask(api, way, base_url=url)
-    assert seen.error is not None
-    assert "shutting down" in seen.message
-    assert seen.text
-    assert TEXT.startswith(seen.text)
 
 
 def test_a_request_that_comes_after_the_end_is_refused(stages: Stages) -> None:

@@ -35,6 +35,10 @@ DOWN = ScriptedReply(status=503)
 MINUTE = Quota(requests_per_minute=2)
 
 
+def refuses_the_first_key(request: ReceivedRequest) -> ScriptedReply:
+    return ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
+
+
 def options(clock: Clock, **more: Any) -> dict[str, Any]:
     return clocked({**clock.options, "wall_clock": lambda: 0.0, **more})
 
@@ -164,11 +168,7 @@ def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
     clock = Clock()
-    server = serve(
-        lambda request: (
-            ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
-        )
-    )
+    server = serve(refuses_the_first_key)
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock, health=None)) as caller:
         caller.ask()
@@ -194,11 +194,7 @@ def test_the_next_key_is_used_where_the_first_one_has_no_room(
 
 def test_a_call_that_waits_for_a_later_key_replays(mode: str, serve: Any, backend_of: Any) -> None:
     clock = Clock()
-    server = serve(
-        lambda request: (
-            ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
-        )
-    )
+    server = serve(refuses_the_first_key)
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock)) as caller:
         caller.ask()
