@@ -173,14 +173,6 @@ def test_what_is_asked_again_after_the_seed(
 # after a tool round
 
 
-def test_inline_thinking_only_after_a_tool_result_is_seeded_and_not_nudged(run: Any) -> None:
-    ended = run([INLINE, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
-    assert ended.path == "prefill done"
-    (seed,) = ended.added[1]
-    assert seed["role"] == "assistant"
-    assert THOUGHT in seed["content"]
-
-
 def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) -> None:
     ended = run([FIELD, FIELD, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
     assert ended.path == "nudge prefill done"

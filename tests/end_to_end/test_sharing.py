@@ -68,14 +68,6 @@ def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
     assert headers_for(request, first, link) == ({"x-a": "b"} if shared else {})
 
 
-def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
-    first = PlainLink("first")  # with the origin of a Link that says nothing
-    link = PlainLink("second")
-    request = Request("hi", headers={"x-a": "b"})
-    assert headers_for(request, first, link) == {}
-    assert headers_for(request, first, first) == {"x-a": "b"}
-
-
 def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -295,14 +295,6 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
         assert seen.model == "model-1"
 
 
-@every
-@always
-def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: Stages) -> None:
-    seen = asked(stages, api, way, ("openai", [ScriptedReply(), ScriptedReply(TEXT)]))
-    assert (seen.error, seen.text) == (None, TEXT)
-    assert len(stages[0].requests) == 2
-
-
 @unsampled
 def test_one_transport_serves_threads_and_event_loops_at_once(stages: Stages) -> None:
     from concurrent.futures import ThreadPoolExecutor

@@ -8,9 +8,10 @@ from typing import Any, Final
 import pydantic
 import pytest
 
+from rungwise import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import TOOLS, asked, chained, fault_of, post, posted, written
+from support.gateways import TOOLS, asked, asking_for, chained, fault_of, post, posted, written
 from support.protocols import PROTOCOLS
 from support.runs import Stages
 from support.sdks import APIS, FINISHES, WAYS
@@ -35,25 +36,7 @@ SCHEMA: Final = {
 RIGHT: Final = '{"name": "heron", "legs": 2}'
 WRONG: Final = '{"name": "heron", "legs": "two"}'
 SHORT: Final = '{"name": "heron", "le'
-FORMATS: Final[dict[str, dict[str, Any]]] = {
-    "openai": {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "bird", "schema": SCHEMA},
-        }
-    },
-    "responses": {
-        "text": {
-            "format": {
-                "type": "json_schema",
-                "name": "bird",
-                "schema": SCHEMA,
-            }
-        }
-    },
-    "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-    "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
-}
+FORMATS: Final = asking_for(SCHEMA)
 LIST: Final = {"type": "array", "items": {"type": "integer"}}
 
 
@@ -180,7 +163,7 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: Stages) 
 @always
 @every
 @pytest.mark.parametrize(
-    "call",
+    ("name", "arguments"),
     [
         ("lock", '{"bird": "heron"}'),
         ("look", '{"bird": 5}'),
@@ -189,29 +172,10 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: Stages) 
     ],
 )
 def test_calls_of_tools_are_checked(
-    api: str,
-    way: str,
-    call: Any,
-    stages: Stages,
+    api: str, way: str, name: str, arguments: str, stages: Stages
 ) -> None:
-    wrong = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "call_1",
-                "name": call[0],
-                "arguments": call[1],
-            },
-        )
-    )
-    right = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "call_2",
-                "name": "look",
-                "arguments": '{"bird": "heron"}',
-            },
-        )
-    )
+    wrong = ScriptedReply(tool_calls=(ToolCall("call_1", name, arguments),))
+    right = ScriptedReply(tool_calls=(ToolCall("call_2", "look", '{"bird": "heron"}'),))
     seen = asked(stages, api, way, ("openai", [wrong, right]), tools=TOOLS[api])
     assert (seen.error, seen.calls) == (None, [("look", {"bird": "heron"})])
     assert len(stages[0].requests) == 2

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise import CallError, Client, Limits, Policy, Result, Transport
+from rungwise import CallError, Client, Limits, Policy, Result, ToolCall, Transport
 from rungwise.adapters.gateway.answers import text_of
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import sdks
-from support.gateways import TOOLS, asked, chained, client_over, post, written
+from support.gateways import TOOLS, asked, asking_for, chained, client_over, post, written
 from support.protocols import PROTOCOLS
 from support.runs import Scripted, Stages
 from support.sampling import examples
@@ -30,15 +30,7 @@ TEXT: Final = (
 )
 STREAMS: Final = ("stream", "astream")
 CUT_CALL: Final = ScriptedReply(
-    "I look.",
-    tool_calls=(
-        {
-            "id": "c",
-            "name": "look",
-            "arguments": '{"bi',
-        },
-    ),
-    finish="length",
+    "I look.", tool_calls=(ToolCall("c", "look", '{"bi'),), finish="length"
 )
 ENDS: Final = {
     "openai": ('"finish_reason":"stop"', "data: [DONE]"),
@@ -85,40 +77,21 @@ def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages)
     assert response.text.index(finish) > response.text.index("reeds")
 
 
+@pytest.mark.parametrize("hold", [False, True])
 @pytest.mark.parametrize("way", STREAMS)
 @every
-def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(
-    api: str, way: str, stages: Stages
+def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise_unless_it_is_held(
+    api: str, way: str, hold: bool, stages: Stages
 ) -> None:
-    whole = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "c",
-                "name": "look",
-                "arguments": '{"bird": "heron"}',
-            },
-        )
-    )
-    seen = asked(stages, api, way, ("openai", [CUT_CALL, whole]), tools=TOOLS[api])
-    assert seen.error is not None
-    assert (seen.text, seen.calls, seen.finish) == ("I look.", [], None)
-    assert "hold=True" in seen.message
-
-
-@pytest.mark.parametrize("way", STREAMS)
-@every
-def test_a_stream_that_is_held_has_only_what_stays(api: str, way: str, stages: Stages) -> None:
-    whole = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "c",
-                "name": "look",
-                "arguments": '{"bird": "heron"}',
-            },
-        )
-    )
-    seen = asked(stages, api, way, ("openai", [CUT_CALL, whole]), hold=True, tools=TOOLS[api])
-    assert (seen.error, seen.text, seen.calls) == (None, "", [("look", {"bird": "heron"})])
+    whole = ScriptedReply(tool_calls=(ToolCall("c", "look", '{"bird": "heron"}'),))
+    link = ("openai", [CUT_CALL, whole])
+    seen = asked(stages, api, way, link, hold=hold, tools=TOOLS[api])
+    if hold:
+        assert (seen.error, seen.text, seen.calls) == (None, "", [("look", {"bird": "heron"})])
+    else:
+        assert seen.error is not None
+        assert (seen.text, seen.calls, seen.finish) == ("I look.", [], None)
+        assert "hold=True" in seen.message
 
 
 @pytest.mark.parametrize("way", STREAMS)
@@ -137,13 +110,20 @@ def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages
 @pytest.mark.own_connections
 @pytest.mark.parametrize("way", STREAMS)
 @every
-def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: Stages) -> None:
-    with chained(stages, ("openai", [hanging("he r")])) as transport:
+def test_leaving_a_stream_ends_the_call_and_keeps_what_came(
+    api: str, way: str, stages: Stages
+) -> None:
+    kept: list[Result] = []
+    stages[0].play([hanging("he r")])
+    with client_over(["openai"], stages[:1]) as client:
+        transport = Transport(client)
+        transport._gateway = Gateway(client, False, lambda id, result: kept.append(result))
         seen = sdks.ask(api, way, transport=transport, take=1)
         assert seen.error is None
         assert TEXT.startswith(seen.text)
         until(lambda: stages[0].provider.open_connections == 0)
     assert len(stages[0].requests) == 1
+    assert [result.outcome for result in kept] == ["cancelled"]
 
 
 @pytest.mark.own_connections
@@ -178,18 +158,6 @@ def test_halves_of_characters_break_nothing(api: str, way: str, stages: Stages) 
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     seen = asked(stages, api, way, ("openai", [ScriptedReply(body=body)]))
     assert (seen.error, seen.text) == (None, "a\ufffdb\U0001f600!")
-
-
-@every
-def test_leaving_a_stream_keeps_what_came(api: str, stages: Stages) -> None:
-    kept: list[Result] = []
-    stages[0].play([hanging("he r")])
-    with client_over(["openai"], stages[:1]) as client:
-        transport = Transport(client)
-        transport._gateway = Gateway(client, False, lambda id, result: kept.append(result))
-        sdks.ask(api, "stream", transport=transport, take=1)
-    [result] = kept
-    assert result.outcome == "cancelled"
 
 
 @pytest.mark.own_connections
@@ -240,22 +208,6 @@ SCHEMA: Final = {
     "required": ["name"],
 }
 JSON: Final = '{"name": "heron, or egret, or bittern"}'
-SCHEMAS: Final[dict[str, dict[str, Any]]] = {
-    "openai": {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
-    },
-    "responses": {
-        "text": {
-            "format": {
-                "type": "json_schema",
-                "name": "x",
-                "schema": SCHEMA,
-            }
-        }
-    },
-    "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-    "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
-}
 
 
 @attrs.frozen
@@ -316,7 +268,7 @@ def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_er
     with client_over([api for api, _ in play.links], used) as client:
         transport = Transport(client)
         transport._gateway = Gateway(client, play.hold, lambda id, result: kept.append(result))
-        fields = dict(SCHEMAS[play.api]) if play.has_schema else {}
+        fields = asking_for(SCHEMA)[play.api] if play.has_schema else {}
         if play.has_tools:
             fields["tools"] = TOOLS[play.api]
         seen = sdks.ask(play.api, play.way, transport=transport, **fields)

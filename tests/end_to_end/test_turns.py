@@ -53,6 +53,7 @@ def breaks() -> str:
     raise rungwise.ToolError("the boat has sunk")
 
 
+LOOKS = calling(("look", '{"lake": "Vomb"}'))
 TOOLS: dict[str, Any] = {"look": look, "listen": listen, "breaks": breaks}
 
 
@@ -184,7 +185,7 @@ def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: s
     cut = ScriptedReply("Herons nest in the", finish="length")
     turned = run_turn(
         mode,
-        calling(("look", '{"lake": "Vomb"}')),
+        LOOKS,
         cut,
         ScriptedReply(" reeds by the lake."),
         tools=TOOLS,
@@ -249,15 +250,6 @@ def test_a_compactor_that_does_not_help_or_raises_ends_the_turn(mode: str) -> No
     assert isinstance(turned.error.__cause__, ValueError)
     assert "secret" not in str(turned.error)
     assert turned.result.plain_messages == LONG
-
-
-@pytest.mark.parametrize("mode", [mode for mode in MODES if is_async(mode)])
-def test_a_compactor_may_be_awaited(mode: str) -> None:
-    async def shorten(messages: Any, room: int) -> Any:
-        await anyio.sleep(0)
-        return messages[1:]
-
-    assert run_turn(mode, OVERFLOW, ANSWER, messages=LONG, compactor=shorten).outcome == "finished"
 
 
 def test_a_terminating_tool_among_others_hands_off(mode: str) -> None:
@@ -379,7 +371,7 @@ def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
 
 def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: str) -> None:
     down = ScriptedReply(status=401)
-    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), down, tools=TOOLS)
+    turned = run_turn(mode, LOOKS, down, tools=TOOLS)
     assert isinstance(turned.error, TurnFailed)
     assert "401" in str(turned.error)
     assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool"]
@@ -387,13 +379,13 @@ def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: st
 
 def test_the_budget_of_the_turn_is_above_those_of_its_calls(mode: str) -> None:
     policy = TurnPolicy(budget=Budget(attempts=3), same_calls=1000)
-    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), tools=TOOLS, policy=policy)
+    turned = run_turn(mode, LOOKS, tools=TOOLS, policy=policy)
     assert (turned.outcome, len(turned.bodies)) == ("over_budget", 3)
     assert isinstance(turned.error, rungwise.TurnOverBudget)
 
 
 def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
-    asked = calling(("look", '{"lake": "Vomb"}')).tool_calls
+    asked = LOOKS.tool_calls
 
     def spends(request: Any) -> ScriptedReply:
         cap = request.body.get("max_tokens") or request.body["max_completion_tokens"]
@@ -431,12 +423,8 @@ def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> 
 
 def test_a_turn_shares_a_budget_with_others(mode: str) -> None:
     shared = rungwise.SharedBudget(Budget(attempts=3))
-    first = run_turn(
-        mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared
-    )
-    second = run_turn(
-        mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared
-    )
+    first = run_turn(mode, LOOKS, ANSWER, tools=TOOLS, within=shared)
+    second = run_turn(mode, LOOKS, ANSWER, tools=TOOLS, within=shared)
     assert (first.outcome, second.outcome, shared.attempts) == ("finished", "over_budget", 3)
 
 

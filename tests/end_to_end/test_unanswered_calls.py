@@ -167,16 +167,6 @@ def test_the_results_of_a_turn_are_in_the_order_of_its_calls(api: str, serve: An
     assert [each.text for message in read for each in message.tool_results] == ["R", NO_RESULT]
 
 
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
-def test_it_holds_in_later_attempts_too(api: str, whose: str, serve: Any) -> None:
-    messages = [USER, TWO, FIRST]
-    _, conversation = sent(
-        api, serve(CUT, ANSWER), own(api, messages) if whose == "caller" else messages
-    )
-    check(api, conversation, messages, ["R", NO_RESULT])
-    assert CUT.text in str(conversation)
-
-
 def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> None:
     marked = {"cache_control": {"type": "ephemeral"}}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s=="}

@@ -39,6 +39,7 @@ class Bird(BaseModel):
     wingspan_cm: int = Field(gt=0)
 
 
+BITTERN = Bird(name="bittern", wingspan_cm=125)
 RIGHT = '{"name": "bittern", "wingspan_cm": 125}'
 WRONG = '{"name": "bittern", "wingspan_cm": -5}'
 OTHER = '{"name": "bittern"}'
@@ -114,7 +115,7 @@ def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> Non
     with asking(mode, [reply(form, RIGHT)], chain_of(api, form), policy=POLICY) as (ask, stage, _):
         events: list[Any] = []
         result = ask(returns=Bird, events=events)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert result.text.replace(" ", "") == RIGHT.replace(" ", "")
     assert not result.tool_calls
     assert follow(events) in ("", result.text)
@@ -131,7 +132,7 @@ def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str
     ) as (ask, stage, _):
         events: list[Any] = []
         result = ask(returns=Bird, events=events)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert follow(events) in ("", result.text)
     assert [step.target for step in result.journal.steps if step.event == "answered_wrongly"] == [
         "correct"
@@ -196,7 +197,7 @@ def test_a_cut_answer_is_asked_for_with_a_larger_cap_and_then_corrected(
     script = [cut, reply(form, WRONG), reply(form, RIGHT)]
     with asking(mode, script, chain_of(api, form), policy=POLICY) as (ask, stage, _):
         result = ask(returns=Bird, max_tokens=100)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert [step.target for step in result.journal.steps[1::2]] == ["enlarge", "correct", "done"]
     assert [protocols.cap(request) for request in stage.requests] == [100, 200, 200]
     holds(result, api, form)
@@ -216,7 +217,7 @@ def test_a_verdict_rejects_what_a_schema_allows(api: str, form: str, mode: str) 
         result = ask(returns=Bird, verdict=verdict)
     assert (result.outcome, result.value, result.attempts) == (
         "done",
-        Bird(name="bittern", wingspan_cm=125),
+        BITTERN,
         2,
     )
     assert "A bittern is larger." in str(stage.requests[1].body)
@@ -327,7 +328,7 @@ def test_one_chain_may_mix_all_three_ways(serve: Any) -> None:
     with Client(chain) as client:
         result = client.call("Describe a bittern.", returns=Bird)
     assert (result.value, result.backend, result.attempts) == (
-        Bird(name="bittern", wingspan_cm=125),
+        BITTERN,
         "words",
         5,
     )
@@ -343,7 +344,7 @@ def test_a_tool_is_called_wrongly_where_none_was_offered_and_a_value_is_wanted(
     script = [ScriptedReply(tool_calls=[ToolCall("c1", "nope", "{}")]), reply("schema", RIGHT)]
     with asking(mode, script, chain_of(api, "schema"), policy=POLICY) as (ask, _, _):
         result = ask(returns=Bird)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert result.journal.steps[1].event == "called_wrongly"
 
 

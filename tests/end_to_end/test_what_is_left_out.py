@@ -166,14 +166,6 @@ def test_parts_of_a_message_that_have_no_form_are_told(serve: Any) -> None:
     assert made.bodies[0]["messages"][0]["content"][0] == ODD
 
 
-def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> None:
-    made = told(
-        serve, "openai", tools=[{"type": "web_search_20250305", "name": "web_search"}, TOOL]
-    )
-    assert made.body["tools"] == [TOOL]
-    assert made.notes == ["left out: the tool web_search: it has no form here"]
-
-
 @pytest.mark.parametrize(
     ("api", "parameters", "named"),
     [

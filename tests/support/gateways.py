@@ -68,6 +68,18 @@ TOOLS: Final[dict[str, list[Any]]] = {
 """The same tool in the form of each SDK."""
 
 
+def asking_for(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return the fields of each protocol that ask for JSON of a schema."""
+    form = {"type": "json_schema", "schema": schema}
+    named = {"name": "bird", "schema": schema}
+    return {
+        "openai": {"response_format": {"type": "json_schema", "json_schema": named}},
+        "responses": {"text": {"format": {**form, "name": "bird"}}},
+        "anthropic": {"output_config": {"format": form}},
+        "gemini": {"response_mime_type": "application/json", "response_json_schema": schema},
+    }
+
+
 def backends(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> list[Any]:
     """Return a chain over scripted servers."""
     return [
