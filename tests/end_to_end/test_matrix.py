@@ -49,6 +49,9 @@ def shorter(messages: Sequence[Any]) -> Any:
     return messages[-1:]
 
 
+Check = Callable[[Ended], None]
+
+
 @frozen(kw_only=True)
 class Scene:
     """Hold what providers do, and what a call makes of it.
@@ -70,10 +73,10 @@ class Scene:
     whole_path: str | None = None
     modes: tuple[str, ...] = EVERY
     options: dict[str, Any] = field(factory=dict)
-    check: Callable[[Ended], None] = lambda ended: None
+    check: Check = lambda ended: None
 
 
-def ends_with(*turns: tuple[str, str]) -> Callable[[Ended], None]:
+def ends_with(*turns: tuple[str, str]) -> Check:
     """Check that the last request ends with these turns."""
 
     def check(ended: Ended) -> None:
@@ -88,21 +91,21 @@ def ends_with(*turns: tuple[str, str]) -> Callable[[Ended], None]:
     return check
 
 
-def caps(*expected: int) -> Callable[[Ended], None]:
+def caps(*expected: int) -> Check:
     def check(ended: Ended) -> None:
         assert ended.caps == [*expected]
 
     return check
 
 
-def waits(*seconds: float) -> Callable[[Ended], None]:
+def waits(*seconds: float) -> Check:
     def check(ended: Ended) -> None:
         assert ended.waits == [*seconds]
 
     return check
 
 
-def calls(*expected: ToolCall) -> Callable[[Ended], None]:
+def calls(*expected: ToolCall) -> Check:
     def check(ended: Ended) -> None:
         assert [
             (each.name, each.arguments.replace(" ", "")) for each in ended.result.tool_calls
@@ -111,7 +114,7 @@ def calls(*expected: ToolCall) -> Callable[[Ended], None]:
     return check
 
 
-def both(*checks: Callable[[Ended], None]) -> Callable[[Ended], None]:
+def both(*checks: Check) -> Check:
     def check(ended: Ended) -> None:
         for each in checks:
             each(ended)

@@ -36,6 +36,9 @@ every = pytest.mark.parametrize("api", APIS)
 streamed_or_not = pytest.mark.parametrize("streams", [False, True])
 
 
+ANSWERS: Final = (ScriptedReply(TEXT),)
+
+
 def hanging(request: ReceivedRequest) -> ScriptedReply:
     """Fall silent for ever in the middle of a text."""
     reply = ScriptedReply(TEXT, chunk_size=20, hang=True)
@@ -61,7 +64,10 @@ def request_of(
 
 
 def over(
-    stage: Stage, play: Callable[[Any, Any], Awaitable[None]], script: list[Any], **options: Any
+    stage: Stage,
+    play: Callable[[Any, Any], Awaitable[None]],
+    script: Any = ANSWERS,
+    **options: Any,
 ) -> list[Result]:
     """Play with an application over a scripted server, and return the results that it kept."""
     kept: list[Result] = []
@@ -91,7 +97,7 @@ def test_a_body_that_is_too_large_is_413(api: str, stages: Stages) -> None:
         assert MEMBERS[api] in json.loads(exchange.body)
         assert exchange.messages.empty(), "nothing more was read than was needed"
 
-    over(stages[0], play, [ScriptedReply(TEXT)])
+    over(stages[0], play)
     assert stages[0].requests == []
 
 
@@ -108,7 +114,7 @@ def test_a_body_that_does_not_come_is_408(
         assert (exchange.status, exchange.is_over) == (408, True)
         assert MEMBERS[api] in json.loads(exchange.body)
 
-    over(stages[0], play, [ScriptedReply(TEXT)])
+    over(stages[0], play)
 
 
 def test_a_client_that_leaves_before_its_body_has_come_gets_nothing(
@@ -120,7 +126,7 @@ def test_a_client_that_leaves_before_its_body_has_come_gets_nothing(
         exchange.leave()
         await exchange.run()
 
-    over(stages[0], play, [ScriptedReply(TEXT)])
+    over(stages[0], play)
     assert stages[0].requests == []
 
 
@@ -172,7 +178,7 @@ def test_a_request_that_comes_after_the_end_is_refused(stages: Stages) -> None:
         exchange = await request_of(app, "openai").run()
         assert exchange.status == 503
 
-    over(stages[0], play, [ScriptedReply(TEXT)])
+    over(stages[0], play)
     assert stages[0].requests == []
 
 
@@ -193,5 +199,5 @@ def test_a_lifespan_is_answered(stages: Stages) -> None:
         await app({"type": "lifespan"}, messages.get, send)
         await app({"type": "websocket", "path": "/"}, messages.get, send)
 
-    over(stages[0], play, [ScriptedReply()])
+    over(stages[0], play)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete", "websocket.close"]

@@ -137,13 +137,15 @@ def test_a_seed_that_the_backend_repeats_is_no_answer(
     echo: str,
     chunk_size: int,
 ) -> None:
-    ended = run([thinking, ScriptedReply(echo, chunk_size=chunk_size)], backends=PREFILLS)
-    ended.was("done", "In the reeds.", counts=[2])
+    run([thinking, ScriptedReply(echo, chunk_size=chunk_size)], backends=PREFILLS).was(
+        "done", "In the reeds.", counts=[2]
+    )
 
 
 def test_a_seed_that_is_repeated_and_nothing_else_is_no_answer_either(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(THOUGHT), ANSWER], backends=PREFILLS)
-    ended.was("done", "In the reeds, mostly.", counts=[3])
+    run([FIELD, ScriptedReply(THOUGHT), ANSWER], backends=PREFILLS).was(
+        "done", "In the reeds, mostly.", counts=[3]
+    )
 
 
 def test_an_unclosed_block_is_thinking(run: Any) -> None:
@@ -207,8 +209,7 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
 def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(
     run: Any, reply: ScriptedReply
 ) -> None:
-    ended = run([reply, ANSWER], backends=PREFILLS)
-    ended.was(
+    run([reply, ANSWER], backends=PREFILLS).was(
         "done",
         "In the reeds, mostly.",
         path="enlarge done",
@@ -221,8 +222,9 @@ def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(
 def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_caps(
     run: Any,
 ) -> None:
-    ended = run([ScriptedReply(reasoning=THOUGHT, finish="length")])
-    ended.was("exhausted", caps=[None, 8192, 12_288, 16_384], added=[[]] * 4)
+    run([ScriptedReply(reasoning=THOUGHT, finish="length")]).was(
+        "exhausted", caps=[None, 8192, 12_288, 16_384], added=[[]] * 4
+    )
 
 
 def test_the_effort_is_lowered_once_and_the_cap_raised_each_time(run: Any) -> None:

@@ -96,8 +96,7 @@ def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool |
 @pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
 @pytest.mark.parametrize("little", ["T", "The", "The s", " The\n", "Where "])
 def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: Any) -> None:
-    ended = run([part(little), last("The sky is blue.")], backends=backends)
-    ended.was(
+    run([part(little), last("The sky is blue.")], backends=backends).was(
         "done", "The sky is blue.", path="continuation done", added=[[], []], caps=[None, 8192]
     )
 
@@ -143,5 +142,6 @@ def test_code_and_quotes_may_be_cut_anywhere(run: Any, tag: str, backends: Any) 
 
 
 def test_a_model_that_reasons_inline_may_do_so_within_code(run: Any) -> None:
-    ended = run([part("<think>so</think>```\na = 1\n"), last("<think>on</think>b = 2\n```")])
-    ended.was("done", "```\na = 1\nb = 2\n```")
+    run([part("<think>so</think>```\na = 1\n"), last("<think>on</think>b = 2\n```")]).was(
+        "done", "```\na = 1\nb = 2\n```"
+    )

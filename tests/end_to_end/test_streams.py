@@ -109,10 +109,9 @@ def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
 
 def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
     broken = ScriptedReply(tool_calls=[CALL], chunk_size=8)
-    ended = run(
+    run(
         [cut(broken, '{"city":'), ScriptedReply(tool_calls=[ToolCall("call_9", "look", "{}")])]
-    )
-    ended.was(
+    ).was(
         "done",
         tool_calls=(ToolCall("call_9", "look", "{}"),),
         added=[[], []],
@@ -123,8 +122,9 @@ def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
 @STREAMED
 def test_a_call_that_is_cut_after_text_never_appears_and_the_text_stays(run: Any, cut: Any) -> None:
     broken = ScriptedReply(FIRST, tool_calls=[CALL], chunk_size=len(FIRST))
-    ended = run([cut(broken, '{"city": "Malmö", "cou'[: len(FIRST)]), ANSWER], policy=HINTS)
-    ended.was("done", FIRST + SECOND, tool_calls=(), added=[[], GO_ON])
+    run([cut(broken, '{"city": "Malmö", "cou'[: len(FIRST)]), ANSWER], policy=HINTS).was(
+        "done", FIRST + SECOND, tool_calls=(), added=[[], GO_ON]
+    )
 
 
 @STREAMED
@@ -133,14 +133,6 @@ def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: A
         tool_calls=[CALL, ToolCall("call_2", "note", '{"text": "reeds"}')], chunk_size=50
     )
     run([cut(two, "note"), ScriptedReply(SECOND)]).was("done", SECOND, tool_calls=())
-
-
-@STREAMED
-def test_without_continuations_left_the_fallback_continues_a_cut_stream(run: Any, cut: Any) -> None:
-    policy = Policy(limits=Limits(continuations=0), hints=HINTS.hints)
-    ended = run([cut(long(), FIRST)], [ANSWER], policy=policy)
-    ended.was("done", FIRST + SECOND, counts=[1, 1])
-    assert ended.added[-1] == GO_ON
 
 
 @STREAMED
@@ -290,8 +282,9 @@ def test_a_message_that_says_the_end_of_its_deltas_once_more_adds_nothing(run: A
 
 @STREAMED
 def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
-    ended = run([ScriptedReply("Herons nest in trees.", final_message="Herons nest in reeds.")])
-    ended.was("done", "Herons nest in reeds.")
+    run([ScriptedReply("Herons nest in trees.", final_message="Herons nest in reeds.")]).was(
+        "done", "Herons nest in reeds."
+    )
 
 
 @pytest.mark.parametrize(
@@ -319,8 +312,9 @@ def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: Any)
 @STREAMED
 @pytest.mark.parametrize("nothing", ["", " "])
 def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str) -> None:
-    ended = run([ScriptedReply("Herons nest in trees.", final_message=nothing)])
-    ended.was("done", "Herons nest in trees.", counts=[1])
+    run([ScriptedReply("Herons nest in trees.", final_message=nothing)]).was(
+        "done", "Herons nest in trees.", counts=[1]
+    )
 
 
 @STREAMS

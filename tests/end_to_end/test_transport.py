@@ -25,6 +25,7 @@ CALLS: Final = (
     ToolCall("call_2", "look", '{"bird": "egret"}'),
 )
 SIGNED: Final = "c2lnbmVkIGJ5IG1l"
+THINKING: Final = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
 
 every = pytest.mark.parametrize("api", APIS)
 everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
@@ -68,6 +69,22 @@ def test_an_sdk_reads_text_reasoning_and_usage(
     assert len(seen.events) > 2 or not sdks.streams(way)
 
 
+def in_a_tool_loop(
+    stages: Stages, api: str, way: str, backend: str, *asks: Any, **fields: Any
+) -> tuple[sdks.Seen, sdks.Seen]:
+    """Let a model call tools, send their results back with all that it said, and return both
+    answers.
+    """
+    fields["tools"] = TOOLS[api]
+    with chained(stages, (backend, [*asks, ScriptedReply(TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, **fields)
+        results = ("Grey.", "White.")[: len(first.calls)]
+        turns = sdks.turn_after(api, sdks.QUESTION, first, *results)
+        second = sdks.ask(api, way, turns, transport=transport, **fields)
+    assert (first.error, second.error, second.text) == (None, None, TEXT)
+    return first, second
+
+
 @every
 @everywhere
 @always
@@ -77,20 +94,10 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
     way: str,
     stages: Stages,
 ) -> None:
-    asks = ScriptedReply(
-        "I look.",
-        reasoning=THOUGHT,
-        signature=SIGNED,
-        tool_calls=CALLS,
-    )
-    with chained(stages, (backend, [asks, ScriptedReply(TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        assert first.error is None
-        assert first.calls == [("look", {"bird": "heron"}), ("look", {"bird": "egret"})]
-        assert first.finish == FINISHES[api]["tools"]
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
-        second = sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api])
-    assert (second.error, second.text) == (None, TEXT)
+    asks = ScriptedReply("I look.", reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS)
+    first, second = in_a_tool_loop(stages, api, way, backend, asks)
+    assert first.calls == [("look", {"bird": "heron"}), ("look", {"bird": "egret"})]
+    assert first.finish == FINISHES[api]["tools"]
     sent = protocols.said(stages[0].requests[-1])
     assert [json.loads(call.arguments) for one in sent for call in one.tool_calls] == [
         {"bird": "heron"},
@@ -116,11 +123,8 @@ def test_a_signature_without_words_comes_back_too(
     all the same.
     """
     asks = ScriptedReply(text, signature=SIGNED, tool_calls=CALLS)
-    with chained(stages, (api, [asks, ScriptedReply(TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        assert (first.error, first.text, len(first.calls)) == (None, text, 2)
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
-        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    first, _ = in_a_tool_loop(stages, api, way, api, asks)
+    assert (first.text, len(first.calls)) == (text, 2)
     assert json.dumps(stages[0].requests[-1].body).count(SIGNED) == 1
 
 
@@ -130,18 +134,12 @@ def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages:
     """A tool loop with thinking: without the signature, Anthropic, Gemini and Responses refuse or
     forget it.
     """
-    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     wanted: dict[str, dict[str, Any]] = {
         "responses": {"include": ["reasoning.encrypted_content"], "store": False},
         "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 1_024}},
         "gemini": {"thinking_config": {"include_thoughts": True}},
     }
-    options = {**wanted.get(api, {}), "tools": TOOLS[api]}
-    with chained(stages, (api, [asks, ScriptedReply(TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, **options)
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
-        second = sdks.ask(api, way, turns, transport=transport, **options)
-    assert (second.error, second.text) == (None, TEXT)
+    in_a_tool_loop(stages, api, way, api, THINKING, **wanted.get(api, {}))
     body = json.dumps(stages[0].requests[-1].body)
     assert (SIGNED in body) is (api != "openai")  # whose reasoning nobody signs
     if api in ("anthropic", "responses"):
@@ -152,16 +150,8 @@ def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages:
 @pytest.mark.parametrize("way", ["whole", "stream"])
 def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: Stages) -> None:
     """A signature holds for the words that were signed; a provider refuses it beside others."""
-    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
-    script = [
-        cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9)),
-        asks,
-        ScriptedReply(TEXT),
-    ]
-    with chained(stages, ("anthropic", script)) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
-        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    cut = cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9))
+    in_a_tool_loop(stages, api, way, "anthropic", cut, THINKING)
     blocks = [
         block
         for turn in stages[0].requests[-1].body["messages"]
@@ -180,13 +170,9 @@ def test_signatures_stay_with_the_provider_that_made_them(
     """What one protocol signed is no signature in another: nothing unsigned is passed off as
     signed.
     """
-    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     other = next(each for each in ("anthropic", "gemini") if each != api)
-    with chained(stages, (other, [asks, ScriptedReply(TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        assert SIGNED not in str(first.said)
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
-        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    first, _ = in_a_tool_loop(stages, api, way, other, THINKING)
+    assert SIGNED not in str(first.said)
     assert SIGNED not in json.dumps(stages[0].requests[-1].body)
 
 
@@ -252,20 +238,6 @@ def test_ids_are_unique(api: str, way: str, stages: Stages) -> None:
 
 
 # what the ladder does meanwhile
-
-
-@every
-@always
-@everywhere
-def test_an_overloaded_provider_is_asked_again(
-    api: str,
-    way: str,
-    backend: str,
-    stages: Stages,
-) -> None:
-    seen = asked(stages, api, way, (backend, [ScriptedReply(status=503), ScriptedReply(TEXT)]))
-    assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
-    assert len(stages[0].requests) == 2
 
 
 @every

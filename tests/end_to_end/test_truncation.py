@@ -27,6 +27,9 @@ def last(text: str, output: int = 5, **more: Any) -> ScriptedReply:
     return part(text, output, finish="stop", **more)
 
 
+FOUR = [part("Part one, "), part("part two, "), part("part three, "), part("part four, ")]
+
+
 def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
     ended = run([part("Part one "), last("part two")], policy=HINTS)
     ended.was(
@@ -56,7 +59,7 @@ def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_
 
 
 def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
-    ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")])
+    ended = run(FOUR)
     ended.was(
         "partial",
         "Part one, part two, part three, part four, ",
@@ -77,7 +80,7 @@ def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
 )
 def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: Any) -> None:
     ended = run(
-        [part("Part one, "), part("part two, "), part("part three, "), part("part four, ")],
+        FOUR,
         max_tokens=cap,
     )
     assert ended.caps == sent
@@ -104,8 +107,7 @@ def test_the_cap_goes_into_the_field_that_the_backend_takes(run: Any) -> None:
 
 
 def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(run: Any) -> None:
-    ended = run([part("Part one, "), part("part two, "), last("part three.")], backends=NATIVE)
-    ended.was(
+    run([part("Part one, "), part("part two, "), last("part three.")], backends=NATIVE).was(
         "done",
         "Part one, part two, part three.",
         added=[
@@ -137,8 +139,7 @@ def test_nothing_is_said_twice_at_the_seam(
     chunk_size: int,
 ) -> None:
     first = part("The heron wades and it ", chunk_size=chunk_size)
-    ended = run([first, last(second, chunk_size=chunk_size)], backends=backends)
-    ended.was(
+    run([first, last(second, chunk_size=chunk_size)], backends=backends).was(
         "done",
         "The heron wades and it swims and it flies.",
         parts=("The heron wades and it ", second),
@@ -163,8 +164,9 @@ def test_thinking_within_the_parts_is_no_text(run: Any) -> None:
 
 
 def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
-    ended = run([part("Part one, ", 100, finish=""), last("part two.")], max_tokens=100)
-    ended.was("done", "Part one, part two.", caps=[100, 200])
+    run([part("Part one, ", 100, finish=""), last("part two.")], max_tokens=100).was(
+        "done", "Part one, part two.", caps=[100, 200]
+    )
 
 
 # when a continuation goes wrong
@@ -179,8 +181,9 @@ def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
 
 
 def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -> None:
-    ended = run([part("Part one, "), ScriptedReply("no", finish="content_filter")])
-    ended.was("refused", "Part one, ", counts=[2])
+    run([part("Part one, "), ScriptedReply("no", finish="content_filter")]).was(
+        "refused", "Part one, ", counts=[2]
+    )
 
 
 def test_a_continuation_that_repeats_everything_is_no_progress(run: Any) -> None:
@@ -206,8 +209,9 @@ def test_a_text_that_goes_in_circles_is_not_continued(run: Any) -> None:
 
 def test_new_text_refills_the_retries(run: Any) -> None:
     down = ScriptedReply(status=500)
-    ended = run([down, down, down, part("Part one, "), down, down, down, last("part two.")])
-    ended.was("done", "Part one, part two.", waits=[2, 4, 8, 2, 4, 8], counts=[8])
+    run([down, down, down, part("Part one, "), down, down, down, last("part two.")]).was(
+        "done", "Part one, part two.", waits=[2, 4, 8, 2, 4, 8], counts=[8]
+    )
 
 
 def test_the_usage_of_discarded_attempts_counts(run: Any) -> None:

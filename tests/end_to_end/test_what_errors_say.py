@@ -98,8 +98,9 @@ def test_an_id_that_is_too_long_is_no_overflow(run: Any, place: str) -> None:
 @pytest.mark.parametrize("place", ["messages[1].content", "messages[0].content[2].text", "input"])
 def test_a_text_that_is_too_long_is_an_overflow(run: Any, place: str) -> None:
     message = f"Invalid '{place}': string too long. Expected a string with maximum length 10485760."
-    ended = run([error(400, message), ANSWER], messages=LONG, compactor=shorten)
-    ended.was("done", path="compact done")
+    run([error(400, message), ANSWER], messages=LONG, compactor=shorten).was(
+        "done", path="compact done"
+    )
 
 
 def test_a_model_at_the_end_of_its_life_is_asked_once(run: Any) -> None:
