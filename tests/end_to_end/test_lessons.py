@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Journal, OpenAIChat, Result, replay
+from rungwise import Client, Journal, Result, replay
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.core import Call, Lessons, Request
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller, waits_into
+from support.plain import user
 
 ANSWER = ScriptedReply("In the reeds, mostly.")
+
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
 
 
 def error(message: str, **more: Any) -> ScriptedReply:
@@ -70,6 +73,7 @@ def test_a_rejected_parameter_is_left_out_by_later_calls(
     asked = ["seed", "stream_options", "temperature"] if len(sent) == 4 else ["seed", "temperature"]
     assert sent[0] == asked
     assert sent[-1] == ["seed"]
+    assert len({request.body["stream"] for request in provider.requests}) == 1
     assert (first.outcome, second.outcome, second.attempts) == ("done", "done", 1)
     names = ", ".join(sorted({*asked} - {"seed"}))
     assert notes(first) == [None] * first.attempts
@@ -104,10 +108,9 @@ def test_the_name_of_the_cap_that_a_server_takes_is_sent_from_the_start(
 
 def test_what_shapes_the_answer_is_sent_again_by_each_call(serve: Any, backend_of: Any) -> None:
     provider = serve(without("tool_choice"))
-    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
     with Client(backend_of(provider)) as client:
         for _ in range(2):
-            client.call("hi", tools=tools, parameters={"tool_choice": "auto"})
+            client.call("hi", tools=TOOLS, parameters={"tool_choice": "auto"})
     assert [request.body.get("tool_choice") for request in provider.requests] == [
         "auto",
         None,
@@ -120,9 +123,8 @@ def test_what_was_asked_for_is_never_dropped_to_please_a_server(
     serve: Any, backend_of: Any
 ) -> None:
     provider = serve(without("tools"))
-    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
     with Client(backend_of(provider)) as client, pytest.raises(rungwise.Failed):
-        client.call("hi", tools=tools)
+        client.call("hi", tools=TOOLS)
     assert ["tools" in request.body for request in provider.requests] == [True]
 
 
@@ -130,13 +132,13 @@ def test_reasoning_is_given_back_from_the_start(serve: Any, backend_of: Any) -> 
     wanted = "The `reasoning_content` in the thinking mode must be passed back to the API."
     provider = serve(error(wanted), ANSWER)
     conversation = [
-        {"role": "user", "content": "Where do herons nest?"},
+        user("Where do herons nest?"),
         {
             "role": "assistant",
             "content": "In reeds.",
             "reasoning": "They like water.",
         },
-        {"role": "user", "content": "And cranes?"},
+        user("And cranes?"),
     ]
     with Client(backend_of(provider)) as client:
         results = [client.call(conversation) for _ in range(2)]
@@ -179,18 +181,10 @@ def test_room_that_only_this_prompt_leaves_is_not_remembered(serve: Any, backend
     assert [request.body["max_tokens"] for request in provider.requests][2:] == [9_000]
 
 
-def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any) -> None:
+def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any, backend_of: Any) -> None:
     down = serve(ScriptedReply(status=401))
     picky = serve(without("temperature"))
-    chain = [
-        OpenAIChat(
-            "m",
-            base_url=each.base_url,
-            name=name,
-            api_key_required=False,
-        )
-        for name, each in (("first", down), ("second", picky))
-    ]
+    chain = [backend_of(down, name="first"), backend_of(picky, name="second")]
     with Client(chain, health=None) as client:
         results = [client.call("hi", parameters={"temperature": 0.5}) for _ in range(2)]
     assert [request.body.get("temperature") for request in picky.requests] == [0.5, None, None]

@@ -15,6 +15,7 @@ from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, MODES, WHOLE
+from support.plain import assistant
 from support.runs import MESSAGES, Ended, Run, Scripted, Stage
 
 pytestmark = pytest.mark.sampled(1)
@@ -236,7 +237,7 @@ SCENES: Final[dict[str, Scene]] = {
             "compactor": shorter,
             "messages": [
                 *MESSAGES,
-                {"role": "assistant", "content": "Here."},
+                assistant("Here."),
                 {"role": "user", "content": "Shorter?"},
             ],
         },
@@ -244,7 +245,7 @@ SCENES: Final[dict[str, Scene]] = {
     ),
     "a history that ends on an answer": Scene(
         scripts=((WELL,),),
-        options={"messages": [*MESSAGES, {"role": "assistant", "content": "They nest"}]},
+        options={"messages": [*MESSAGES, assistant("They nest")]},
         check=ends_with(("assistant", "They nest"), ("user", "Go on.")),
     ),
     "empty for ever": Scene(

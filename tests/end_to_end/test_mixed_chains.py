@@ -15,6 +15,7 @@ from rungwise import Client, Message, TextPart, ToolResult
 from rungwise.fsm.replies.parts import MediaPart, ReasoningPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols
+from support.plain import user
 from support.runs import Stage, Stages
 from support.sampling import sampled
 
@@ -27,13 +28,12 @@ PIXEL: Final = (
 QUESTION: Final = Message(
     "user", (TextPart("Which bird is this?"), MediaPart("image", PIXEL, "image/png"))
 )
-PLAIN_QUESTION: Final = {
-    "role": "user",
-    "content": [
+PLAIN_QUESTION: Final = user(
+    [
         {"type": "text", "text": "Which bird is this?"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-    ],
-}
+    ]
+)
 TOOL: Final = {
     "type": "function",
     "function": {
@@ -143,7 +143,7 @@ def test_plain_messages_of_an_answer_go_to_any_backend(stages: Stages) -> None:
             with Client(protocols.backend(api, stages[0].provider.base_url)) as client:
                 first = client.call("Which?", tools=[TOOL])
             stages[1].play([ScriptedReply("A heron.")])
-            told = [{"role": "user", "content": "Which?"}, first.plain_message]
+            told = [user("Which?"), first.plain_message]
             told.append(
                 {
                     "role": "tool",

@@ -23,6 +23,7 @@ from rungwise import (
 )
 from rungwise.testing import Clocks, EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
+from support.plain import user
 from support.runs import Serve
 from support.ways import WALL
 
@@ -34,9 +35,9 @@ OVERFLOW = ScriptedReply(
 UNLIMITED = Policy(budget=Budget(seconds=None))
 FREE = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=None))
 LONG = [
-    {"role": "user", "content": "Reeds. " * 400},
+    user("Reeds. " * 400),
     {"role": "assistant", "content": "Yes."},
-    {"role": "user", "content": "So?"},
+    user("So?"),
 ]
 
 SYNC = ("turn", "stream_turn")

@@ -14,8 +14,9 @@ from rungwise.adapters.wires.chat.backend import STAND_IN
 from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import ask, options_of
+from support.plain import bad_request, user
 
-ASKED = {"role": "user", "content": "Where do herons nest?"}
+ASKED = user("Where do herons nest?")
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
 DETAILS = [
     {
@@ -143,9 +144,7 @@ def test_after_a_fallback_each_gets_its_own(serve: Any, backend_of: Any) -> None
 
 
 def test_a_provider_that_rejects_its_own_signature_gets_none(serve: Any, backend_of: Any) -> None:
-    provider = serve(
-        asks, ScriptedReply(status=400, error={"message": "Corrupted thought signature."}), ANSWER
-    )
+    provider = serve(asks, bad_request("Corrupted thought signature."), ANSWER)
     with Client(backend_of(provider)) as client:
         client.call([ASKED, client.call([ASKED]).message, FOUND])
     assert sent(provider) == [OWN, PORTABLE]
@@ -157,11 +156,11 @@ def test_a_provider_that_wants_plain_reasoning_back_gets_that(
 ) -> None:
     provider = serve(
         ScriptedReply("I look.", reasoning=thought),
-        ScriptedReply(status=400, error={"message": WANTED}),
+        bad_request(WANTED),
         ANSWER,
     )
     with Client(backend_of(provider)) as client:
-        client.call([ASKED, client.call([ASKED]).message, {"role": "user", "content": "And?"}])
+        client.call([ASKED, client.call([ASKED]).message, user("And?")])
     message = {"role": "assistant", "content": "I look."}
     assert sent(provider) == [message, {**message, "reasoning_content": thought or STAND_IN}]
 
@@ -258,7 +257,7 @@ FIELDS = pytest.mark.parametrize(
 
 def conversation(given: dict[str, Any]) -> list[Any]:
     return [
-        {"role": "user", "content": "Where do herons nest?"},
+        user("Where do herons nest?"),
         {"role": "assistant", "content": None, "tool_calls": [PLAIN], **given},
         {
             "role": "tool",
@@ -275,7 +274,7 @@ def deepseek(answer: ScriptedReply = ANSWER) -> Callable[[ReceivedRequest], Scri
         turns = [message for message in request.body["messages"] if message["role"] == "assistant"]
         if all(turn.get("reasoning_content") for turn in turns):
             return answer
-        return ScriptedReply(status=400, error={"message": WANTED, "code": "invalid_request_error"})
+        return bad_request(WANTED, code="invalid_request_error")
 
     return reply
 
@@ -320,7 +319,7 @@ def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: Any, wanted
 
 
 def test_it_is_given_back_once_and_not_for_ever(serve: Any, backend_of: Any) -> None:
-    rejected = ScriptedReply(status=400, error={"message": WANTED})
+    rejected = bad_request(WANTED)
     provider = serve(rejected)
     with (
         Client(backend_of(provider)) as client,
@@ -331,10 +330,8 @@ def test_it_is_given_back_once_and_not_for_ever(serve: Any, backend_of: Any) -> 
 
 
 def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of: Any) -> None:
-    rejected = ScriptedReply(
-        status=400, error={"message": "property 'reasoning_content' is unsupported"}
-    )
-    provider = serve(ScriptedReply(status=400, error={"message": WANTED}), rejected, ANSWER)
+    rejected = bad_request("property 'reasoning_content' is unsupported")
+    provider = serve(bad_request(WANTED), rejected, ANSWER)
     with Client(backend_of(provider)) as client:
         assert client.call(conversation({})).text == "In the reeds, mostly."
     assert [given_back(request) for request in provider.requests] == [[None], [STAND_IN], [None]]
@@ -343,7 +340,7 @@ def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of
 def test_the_fallback_gets_none_unless_it_asks_for_it_too(run: Any) -> None:
     ended = run(
         [DOWN],
-        [ScriptedReply(status=400, error={"message": WANTED})],
+        [bad_request(WANTED)],
         [ANSWER],
         messages=conversation({}),
     )

@@ -2,7 +2,6 @@
 takes long.
 """
 
-import multiprocessing
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from rungwise import (
 from rungwise.testing import Clocks, ReceivedRequest, ScriptedReply
 from support.clocked import clocked
 from support.modes import Caller
+from support.processes import SPAWN, run_in_processes
 from support.remembering import Clock, steps
 
 ANSWER, OTHER = ScriptedReply("In the reeds."), ScriptedReply("On the island.")
@@ -311,17 +311,7 @@ def test_many_processes_never_exceed_it_together(
 ) -> None:
     doors = Doors(5, 0.02)
     server = serve(doors.answer)
-    processes = [
-        multiprocessing.get_context("spawn").Process(
-            target=call_often, args=(server.base_url, redis_url, count)
-        )
-        for _ in range(many)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * many
+    run_in_processes(many, call_often, server.base_url, redis_url, count)
     assert (doors.refused, len(server.requests)) == (0, many * count)
 
 
@@ -337,18 +327,8 @@ def test_forty_calls_of_eight_processes_to_a_server_that_admits_twenty_all_succe
     serve: Any, redis_server: Any, redis_url: str
 ) -> None:
     doors = Doors(20, 0.3)
-    context = multiprocessing.get_context("spawn")
     server = serve(doors.answer)
-    ready = context.Barrier(8)
-    processes = [
-        context.Process(target=call_at_once, args=(server.base_url, redis_url, ready))
-        for _ in range(8)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0] * 8
+    run_in_processes(8, call_at_once, server.base_url, redis_url, SPAWN.Barrier(8))
     assert len(server.requests) == 40 + doors.refused <= 70
 
 

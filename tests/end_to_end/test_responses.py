@@ -13,6 +13,7 @@ from rungwise.fsm.replies.parts import Message, OpaquePart, ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support import modes, protocols
 from support.modes import EVERY
+from support.plain import user
 from support.tables import of_known_rungs
 
 USER = {"type": "message", "role": "user", "content": "Where?"}
@@ -259,7 +260,7 @@ def strict(*replies: ScriptedReply) -> EmbeddedProvider:
 
 OWN = [
     {"role": "developer", "content": "Be short."},
-    {"role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
+    user([{"type": "input_text", "text": "Where?"}]),
     {"role": "assistant", "content": "In the"},
     {
         "role": "assistant",
@@ -273,7 +274,7 @@ OWN = [
         ],
     },
     Message.saying("user", "And when?"),
-    {"role": "user", "content": [{"type": "text", "text": "At night?"}]},
+    user([{"type": "text", "text": "At night?"}]),
 ]
 
 

@@ -11,6 +11,7 @@ from rungwise import Client, Result, ToolCall
 from rungwise.testing import ScriptedReply
 from support.clocked import clocked
 from support.modes import Caller, ask, options_of, waits_into
+from support.plain import bad_request
 
 TEXT = "Herons of the northern lake nest in tall dead trees."
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
@@ -41,14 +42,11 @@ REPLIES = {
     "an unknown finish": ScriptedReply(TEXT, finish="banana", usage=USAGE),
     "an error": ScriptedReply(status=500),
 }
-NOT_VERIFIED = ScriptedReply(
-    status=400,
-    error={
-        "message": "Your organization must be verified to stream this model.",
-        "type": "invalid_request_error",
-        "param": "stream",
-        "code": "unsupported_value",
-    },
+NOT_VERIFIED = bad_request(
+    "Your organization must be verified to stream this model.",
+    type="invalid_request_error",
+    param="stream",
+    code="unsupported_value",
 )
 BOTH = pytest.mark.parametrize("mode", ["call", "acall"])
 
@@ -144,21 +142,6 @@ def test_what_one_key_may_not_have_streamed_another_may(serve: Any, backend_of: 
         with Client(backend) as client:
             client.call("Where?")
     assert [request.body.get("stream") for request in provider.requests] == [True, None, True]
-
-
-@BOTH
-def test_a_server_that_takes_no_stream_options_is_spared_them(
-    serve: Any, backend_of: Any, mode: str
-) -> None:
-    message = "Unrecognized request argument supplied: stream_options"
-    provider = serve(ScriptedReply(status=400, error={"message": message}), ScriptedReply(TEXT))
-    result = made(mode, backend_of(provider))
-    assert (result.outcome, result.text) == ("done", TEXT)
-    bodies = [request.body for request in provider.requests]
-    assert [(body["stream"], "stream_options" in body) for body in bodies] == [
-        (True, True),
-        (True, False),
-    ]
 
 
 def test_what_is_asked_of_a_client_is_true_or_false(backend_of: Any, serve: Any) -> None:

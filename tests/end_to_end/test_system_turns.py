@@ -10,10 +10,11 @@ from rungwise import Anthropic, Client
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support import modes, official
+from support.plain import user
 
 FIRST = {"role": "system", "content": "Be short."}
-USER = {"role": "user", "content": "Where?"}
-MORE = {"role": "user", "content": "When?"}
+USER = user("Where?")
+MORE = user("When?")
 SAID = {"role": "assistant", "content": "In reeds."}
 LATE = {"role": "system", "content": "Now in French."}
 ADDS = {

@@ -343,15 +343,6 @@ def test_a_choice_is_sent_as_the_protocol_has_it_or_told(
     official.check(api, body)
 
 
-@pytest.mark.parametrize("choice", [FUNCTION[1], CUSTOM[1], ALLOWED[1]], ids=str)
-def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serve: Any) -> None:
-    first, second = told(
-        serve, "responses", "openai", tools=[LOOK, FREE], tool_choice=choice
-    ).bodies
-    assert first["tool_choice"] == choice
-    official.check("openai", second)
-
-
 @pytest.mark.parametrize(
     "choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str
 )

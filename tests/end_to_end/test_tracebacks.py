@@ -18,6 +18,7 @@ import rungwise
 from rungwise import Cancellation, Client, ConfigurationError, OpenAIChat
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
+from support.plain import user
 from support.sampling import sampled
 
 # Put together here, so that no quoted line of source holds them.
@@ -96,7 +97,7 @@ def assert_silent(error: BaseException) -> None:
 
 
 def message() -> dict[str, Any]:
-    return {"role": "user", "content": PROMPT}
+    return user(PROMPT)
 
 
 class Stopped(BaseException):
@@ -162,7 +163,7 @@ async def run_async(mode: str, client: Client, given: Callable[[], Any], **optio
 
 
 def unserialisable() -> dict[str, Any]:
-    return {"role": "user", "content": [PROMPT, object()]}
+    return user([PROMPT, object()])
 
 
 def nameless() -> dict[str, Any]:

@@ -229,14 +229,6 @@ def test_a_refusal_has_its_protocols_form(
     assert len(stages[0].requests) == 1
 
 
-@every
-@always
-def test_ids_are_unique(api: str, way: str, stages: Stages) -> None:
-    with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:
-        ids = [sdks.ask(api, way, transport=transport).id for _ in range(5)]
-    assert len({*ids}) == 5
-
-
 # what the ladder does meanwhile
 
 

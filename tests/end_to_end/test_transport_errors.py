@@ -204,22 +204,6 @@ def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: Stages) ->
                 assert response.headers["x-rungwise-journal"] == response.headers["x-request-id"]
 
 
-@unsampled
-@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
-def test_an_sdk_with_retries_of_its_own_asks_once(api: str, stages: Stages) -> None:
-    once = Policy(limits=Limits(retries=0))
-    with chained(stages, ("openai", [ScriptedReply(status=503)]), policy=once) as transport:
-        sdk = sdks.sdk_of(api, "whole", transport=transport).with_options(max_retries=2)
-        create = (
-            {"openai": sdk.chat.completions, "responses": sdk.responses}
-            if api != "anthropic"
-            else {}
-        )
-        with pytest.raises(Exception, match=r"503|fail"):
-            create.get(api, getattr(sdk, "messages", None)).create(**sdks.asking(api))
-    assert len(stages[0].requests) == 1
-
-
 # models and chains
 
 

@@ -9,6 +9,7 @@ from rungwise import Client, OpenAIChat, Transport
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import protocols
 from support.gateways import TOOLS, asked, chained, client_over, post, posted, written
+from support.plain import user
 from support.runs import Stages
 
 pytestmark = pytest.mark.sampled(1)
@@ -24,7 +25,7 @@ def test_the_time_out_of_an_sdk_ends_a_whole_call() -> None:
             timeout=0.1,
         )
         with pytest.raises(openai.InternalServerError) as caught:
-            sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+            sdk.chat.completions.create(model="m", messages=[user("x")])
         assert (caught.value.status_code, caught.value.code) == (504, "deadline_passed")
         assert provider.wait_disconnected()
 
@@ -56,11 +57,7 @@ def test_a_program_of_anthropics_sees_foreign_reasoning_only_if_it_asked_for_any
 
 def test_what_a_backend_could_not_be_given_is_in_a_header(stages: Stages) -> None:
     audio = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
-    body = {
-        "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "What is this?"}, audio]}
-        ]
-    }
+    body = {"messages": [user([{"type": "text", "text": "What is this?"}, audio])]}
     answer = posted(stages, ("anthropic", [ScriptedReply("A wren.")]), "openai", body)
     assert answer.json()["choices"][0]["message"]["content"] == "A wren."
     assert "audio" in answer.headers["x-rungwise-lost"]

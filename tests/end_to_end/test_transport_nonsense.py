@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from rungwise import Transport
 from rungwise.testing import ScriptedReply
 from support.gateways import client_over, fault_of, post, written
+from support.plain import user
 from support.runs import Stage
 from support.sampling import examples
 from support.sdks import APIS
+from support.texts import places
 
 pytestmark = pytest.mark.sampled(1)
 
@@ -27,13 +29,12 @@ VALID: Final[dict[str, dict[str, Any]]] = {
     "openai": {
         "messages": [
             {"role": "system", "content": "Be short."},
-            {
-                "role": "user",
-                "content": [
+            user(
+                [
                     {"type": "text", "text": "Hi"},
                     {"type": "image_url", "image_url": {"url": "u"}},
-                ],
-            },
+                ]
+            ),
             {
                 "role": "assistant",
                 "content": None,
@@ -69,7 +70,7 @@ VALID: Final[dict[str, dict[str, Any]]] = {
     "responses": {
         "instructions": "Be short.",
         "input": [
-            {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            user([{"type": "input_text", "text": "Hi"}]),
             {
                 "type": "reasoning",
                 "id": "r",
@@ -129,7 +130,7 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             }
         ],
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            user([{"type": "text", "text": "Hi"}]),
             {
                 "role": "assistant",
                 "content": [
@@ -142,16 +143,15 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                     },
                 ],
             },
-            {
-                "role": "user",
-                "content": [
+            user(
+                [
                     {
                         "type": "tool_result",
                         "tool_use_id": "c",
                         "content": "Grey.",
                     }
-                ],
-            },
+                ]
+            ),
         ],
         "tools": [{"name": "look", "input_schema": PARAMETERS}],
         "tool_choice": {
@@ -217,20 +217,6 @@ JSON: Final = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path to each value in a body, itself apart."""
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for name, each in items:
-        yield (*path, name)
-        yield from places(each, (*path, name))
 
 
 @st.composite

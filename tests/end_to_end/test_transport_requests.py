@@ -10,7 +10,7 @@ import pytest
 
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import official, protocols, sdks
-from support.gateways import TOOLS, asked, chained, post, posted, written
+from support.gateways import TOOLS, chained, post, posted, written
 from support.protocols import PROTOCOLS
 from support.runs import Stage, Stages
 from support.sdks import APIS
@@ -503,13 +503,3 @@ def test_the_calling_mode_of_gemini_is_a_choice_elsewhere(
     response = posted(stages, ("openai", script), "gemini", written("gemini", **fields))
     assert response.status_code == 200, response.text
     assert one(stages[0]).body["tool_choice"] == choice
-
-
-@unsampled
-@every
-def test_a_tool_of_each_sdk_has_its_schema_everywhere(api: str, stages: Stages) -> None:
-    seen = asked(stages, api, "whole", ("openai", [CALLS]), tools=TOOLS[api])
-    assert seen.calls == [("look", {"bird": "heron"})]
-    [tool] = one(stages[0]).body["tools"]
-    assert tool["function"]["name"] == "look"
-    assert tool["function"]["parameters"]["required"] == ["bird"]

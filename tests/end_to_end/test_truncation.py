@@ -6,6 +6,7 @@ import pytest
 
 import rungwise
 from rungwise.testing import ScriptedReply
+from support.plain import assistant, user
 
 NATIVE = [{"prefill": "trailing"}]
 HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
@@ -38,7 +39,7 @@ def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
         path="continuation done",
         added=[
             [],
-            [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}],
+            [assistant("Part one "), user("Go on.")],
         ],
         waits=[],
         parts=("Part one ", "part two"),
@@ -112,8 +113,8 @@ def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(r
         "Part one, part two, part three.",
         added=[
             [],
-            [{"role": "assistant", "content": "Part one,"}],
-            [{"role": "assistant", "content": "Part one, part two,"}],
+            [assistant("Part one,")],
+            [assistant("Part one, part two,")],
         ],
     )
     # Trailing blanks stay off the wire: servers reject them.
@@ -160,7 +161,7 @@ def test_thinking_within_the_parts_is_no_text(run: Any) -> None:
     two = "<think>then</think>part two."
     ended = run([part(one), last(two)])
     ended.was("done", "Part one, part two.")
-    assert ended.added[1][0] == {"role": "assistant", "content": "Part one, "}
+    assert ended.added[1][0] == assistant("Part one, ")
 
 
 def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
@@ -196,8 +197,8 @@ def test_the_fallback_goes_on_from_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply(status=401)], [last("part two.")], policy=HINTS)
     ended.was("done", "Part one, part two.", counts=[2, 1])
     assert ended.added[-1] == [
-        {"role": "assistant", "content": "Part one, "},
-        {"role": "user", "content": "Go on."},
+        assistant("Part one, "),
+        user("Go on."),
     ]
 
 

@@ -23,6 +23,7 @@ from rungwise.fsm.turn.explained import explain_turn, read_turn
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
+from support.plain import assistant, user
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
 TEXT = "Herons nest in the reeds by the lake."
@@ -30,7 +31,7 @@ ANSWER = ScriptedReply(TEXT)
 OVERFLOW = ScriptedReply(
     status=400, error={"message": "too long", "code": "context_length_exceeded"}
 )
-LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content": "Where?"}]
+LONG = [user("herons " * 500), user("Where?")]
 
 
 @pytest.fixture(params=MODES)
@@ -81,7 +82,7 @@ def test_tools_run_and_their_results_are_sent_in_the_order_of_the_calls(mode: st
     assert turned.told() == ['["heron","bittern"]', "a boom from Vomb", "the boat has sunk"]
     assert turned.bodies[1]["messages"][1]["content"] == "I look."
     assert turned.targets == ["use_tools", "go_on", "finished"]
-    assert turned.result.plain_messages[-1] == {"role": "assistant", "content": TEXT}
+    assert turned.result.plain_messages[-1] == assistant(TEXT)
 
 
 def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_model(
@@ -109,10 +110,7 @@ def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mo
         4,
     )
     assert "tools" not in turned.bodies[3]
-    assert turned.bodies[3]["messages"][-1] == {
-        "role": "user",
-        "content": rungwise.TurnHints().summary,
-    }
+    assert turned.bodies[3]["messages"][-1] == user(rungwise.TurnHints().summary)
 
 
 @pytest.mark.parametrize(("most", "requests"), [(0, 1), (1, 3), (25, 27)])
@@ -192,7 +190,7 @@ def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: s
         policy=policy,
     )
     assert (turned.outcome, turned.text, turned.result.calls) == ("finished", TEXT, 3)
-    assert turned.bodies[2]["messages"][3] == {"role": "assistant", "content": "Herons nest in the"}
+    assert turned.bodies[2]["messages"][3] == assistant("Herons nest in the")
     assert turned.bodies[2]["messages"][4]["role"] == "user"
     assert [each["role"] for each in turned.result.plain_messages] == [
         "user",
@@ -220,7 +218,7 @@ def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
     assert turned.bodies[1]["messages"] == LONG[1:]
     assert LONG[0]["content"] != "changed"
     assert given[0][1] > 100
-    assert turned.result.plain_messages == [*LONG[1:], {"role": "assistant", "content": TEXT}]
+    assert turned.result.plain_messages == [*LONG[1:], assistant(TEXT)]
 
 
 def test_the_clients_own_compactor_shortens_too(mode: str) -> None:

@@ -30,6 +30,7 @@ from rungwise import (
 )
 from rungwise.adapters.tools.scheduling import CANCELLED, LEFT
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.plain import bad_request, user
 from support.waiting import patience
 
 BACKENDS: list[Callable[..., Any]] = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
@@ -60,7 +61,7 @@ def test_async_tools_of_all_rounds_share_an_event_loop(site: str, is_streamed: b
 
     async def fetch() -> str:
         loops.append(asyncio.get_running_loop())
-        body = {"model": "m", "messages": [{"role": "user", "content": "page"}]}
+        body = {"model": "m", "messages": [user("page")]}
         response = await http.post(
             f"{site.rstrip('/')}/chat/completions", json=body, headers={"authorization": "k"}
         )
@@ -160,9 +161,7 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
         messages[0]["content"] = "changed"  # its own copy
         return [{**kept[0], "content": "Short."}, *kept[1:]]
 
-    overflow = ScriptedReply(
-        status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
-    )
+    overflow = bad_request("context length exceeded", code="context_length_exceeded")
     script = Script(
         [said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply("done")]
     )
@@ -174,9 +173,9 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
         client = client_of(provider, kind)
         first = client.call("Long. " * 500)
         history = [
-            {"role": "user", "content": "Long. " * 500},
+            user("Long. " * 500),
             first.message,
-            {"role": "user", "content": "Go on."},
+            user("Go on."),
         ]
         if is_async:
             result = asyncio.run(client.aturn(history, tools=[look], compactor=shorter))
@@ -205,21 +204,19 @@ def test_the_compactor_of_a_call_is_given_plain_messages_too() -> None:
         given.extend(messages)
         return messages[-1:]
 
-    overflow = ScriptedReply(
-        status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
-    )
+    overflow = bad_request("context length exceeded", code="context_length_exceeded")
     with EmbeddedProvider(
         Script([ScriptedReply("An answer."), overflow, ScriptedReply("done")])
     ) as provider:
         client = client_of(provider, compactor=shorter)
         said = client.call("Hello.").message
         history = [
-            {"role": "user", "content": "Hello."},
+            user("Hello."),
             said,
-            {"role": "user", "content": "Go on."},
+            user("Go on."),
         ]
         assert client.call(history).text == "done"
-        assert provider.requests[-1].body["messages"] == [{"role": "user", "content": "Go on."}]
+        assert provider.requests[-1].body["messages"] == [user("Go on.")]
     assert given == [history[0], {"role": "assistant", "content": "An answer."}, history[2]]
 
 

@@ -13,10 +13,11 @@ import pytest
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.exchange import CLOCK_SKEW
 from rungwise.testing import Clocks, ScriptedReply
+from support.plain import user
 from support.raw_server import Peer, RawServer, answer
 
 ANSWER = ScriptedReply("In the reeds, mostly.")
-LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
+LONG = [user("a long story"), user("and a question")]
 
 
 def error(status: int, message: str, **more: Any) -> ScriptedReply:

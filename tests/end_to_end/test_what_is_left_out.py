@@ -21,6 +21,7 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.command_line import invoke
 from support.modes import ask, waits_into
+from support.plain import user
 from support.protocols import backend
 from support.told import told
 
@@ -158,7 +159,7 @@ ODD = {"type": "hologram", "x": 1}
 
 
 def test_parts_of_a_message_that_have_no_form_are_told(serve: Any) -> None:
-    messages = [{"role": "user", "content": [ODD, {"type": "text", "text": "Where?"}, ODD]}]
+    messages = [user([ODD, {"type": "text", "text": "Where?"}, ODD])]
     made = told(serve, "openai", "gemini", messages=messages)
     said = "hologram in the messages, 2 x: it has no form here"
     assert said in made.lost
@@ -226,10 +227,7 @@ def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
     serve: Any,
 ) -> None:
     asked: list[Any] = [
-        {
-            "role": "user",
-            "content": [PICTURE, DRAWN, SUNG, WRITTEN, {"type": "text", "text": "Where?"}],
-        },
+        user([PICTURE, DRAWN, SUNG, WRITTEN, {"type": "text", "text": "Where?"}]),
         *SEEN_IN_A_TOOL,
         rungwise.Message(
             "user", (rungwise.MediaPart("image", url="https://example.org/reeds.png"),)
@@ -283,7 +281,7 @@ def test_who_speaks_is_told_where_a_protocol_has_no_names(api: str, mode: str, s
 
 def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
     with Client(backend(api, "http://localhost:1/v1")) as client:
-        [found] = client.check([{"role": "user", "content": "Where?"}, *CALLED]).backends
+        [found] = client.check([user("Where?"), *CALLED]).backends
     assert not [each for each in found.losses if "messages" in each]
 
 
@@ -293,10 +291,10 @@ def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, se
     if role == "tool":
         odd["tool_call_id"] = "c"
     asked = [
-        {"role": "user", "content": "Hm."},
+        user("Hm."),
         *CALLED[: role == "tool"],
         odd,
-        {"role": "user", "content": "Hm?"},
+        user("Hm?"),
     ]
     made = told(serve, api, messages=asked)
     is_told = "mood in the messages, 1 x: it has no form here" in made.lost

@@ -14,6 +14,7 @@ from rungwise.adapters.cli.shown import failures_of
 from rungwise.fsm.call.run.result import error_of
 from rungwise.testing import ScriptedReply
 from support import modes, protocols
+from support.plain import bad_request
 from support.protocols import KEY
 
 SECRET = "hdr-secret-77c1"
@@ -123,14 +124,7 @@ def test_an_echo_in_an_error_code_is_not_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    failing = ScriptedReply(
-        status=400,
-        error={
-            "message": "no",
-            "code": echo,
-            "type": echo,
-        },
-    )
+    failing = bad_request("no", code=echo, type=echo)
     result, provider = ask(api, mode, serve, failing)
     assert len(provider.requests) == 1
     ((_, failure),) = result.failures
@@ -145,13 +139,8 @@ def test_a_key_in_place_of_a_parameter_is_not_repaired(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    rejecting = ScriptedReply(
-        status=400,
-        error={
-            "message": f"Unsupported parameter: '{KEY}'",
-            "param": KEY,
-            "code": "unsupported_parameter",
-        },
+    rejecting = bad_request(
+        f"Unsupported parameter: '{KEY}'", param=KEY, code="unsupported_parameter"
     )
     result, provider = ask(api, mode, serve, rejecting)
     assert (result.outcome, len(provider.requests)) == ("failed", 1)
@@ -173,14 +162,7 @@ def test_a_short_unknown_word_is_shown(
         api,
         mode,
         serve,
-        ScriptedReply(
-            status=400,
-            error={
-                "message": "no",
-                "code": word,
-                "type": word,
-            },
-        ),
+        bad_request("no", code=word, type=word),
     )
     ((_, failure),) = failed.failures
     assert {failure.code} == {step.code for step in failed.journal.steps if step.reason}
