@@ -217,14 +217,6 @@ def test_gemini_is_served_under_each_of_its_versions(
         assert "reeds" in response.text
 
 
-def test_the_model_selects_a_chain(proxy: str, stage: Stage, own_stages: list[Stage]) -> None:
-    send(proxy, "openai", model="fast")
-    assert [len(each.requests) for each in own_stages] == [0, 1]
-    assert own_stages[1].requests[0].path.startswith("/v1/models/model-0:")
-    send(proxy, "openai", model="of no chain")
-    assert [len(each.requests) for each in own_stages] == [1, 1]
-
-
 def test_the_models_are_the_chains(proxy: str) -> None:
     with sdks.sdk_of("openai", "whole", base_url=proxy) as sdk:
         assert sorted(model.id for model in sdk.models.list()) == ["default", "fast"]

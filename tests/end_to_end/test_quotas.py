@@ -32,6 +32,7 @@ from support.remembering import Clock, steps
 
 ANSWER, OTHER = ScriptedReply("In the reeds."), ScriptedReply("On the island.")
 DOWN = ScriptedReply(status=503)
+IMPATIENT = Policy(waits=Waits(longest_asked=10.0))
 MINUTE = Quota(requests_per_minute=2)
 
 
@@ -67,9 +68,7 @@ def test_what_would_wait_for_too_long_goes_to_the_next_backend(
     server = serve(ANSWER)
     second = serve(OTHER)
     chain = [backend_of(server, name="first", quota=MINUTE), backend_of(second, name="second")]
-    with Caller(
-        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
-    ) as caller:
+    with Caller(mode, chain, policy=IMPATIENT, **options(clock)) as caller:
         results = [caller.ask() for _ in range(3)]
     assert [result.text for result in results] == [ANSWER.text, ANSWER.text, OTHER.text]
     assert steps(results[2]) == ["found_open first", "sent second", "answered second"]
@@ -87,9 +86,7 @@ def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
     second = serve(OTHER)
     quota = Quota(requests_per_minute=1)
     chain = [backend_of(server, name="first", quota=quota), backend_of(second, name="second")]
-    with Caller(
-        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
-    ) as caller:
+    with Caller(mode, chain, policy=IMPATIENT, **options(clock)) as caller:
         result = caller.ask()
     assert steps(result)[2:] == ["found_open first", "sent second", "answered second"]
     assert replay(result.journal).outcome == "done"
@@ -106,9 +103,7 @@ def test_where_nobody_follows_the_call_ends_and_says_why(
     first = serve(ScriptedReply(status=404))
     chain = [backend_of(server, name="last", quota=Quota(requests_per_minute=1))]
     chain = [backend_of(first, name="first"), *chain] if behind else chain
-    with Caller(
-        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(Clock())
-    ) as caller:
+    with Caller(mode, chain, policy=IMPATIENT, **options(Clock())) as caller:
         caller.ask()
         with pytest.raises(
             rungwise.OverBudget if behind else Failed, match="its quota is used up"

@@ -74,8 +74,11 @@ def test_the_seed_has_the_backends_own_encoding(
     assert not flags.keys() & ended.bodies[0].keys()
 
 
+prefilled_or_not = pytest.mark.parametrize("prefill", ["trailing", "no"])
+
+
 @THINKING
-@pytest.mark.parametrize("prefill", ["trailing", "no"])
+@prefilled_or_not
 def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:
@@ -94,7 +97,7 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
 
 
 @THINKING
-@pytest.mark.parametrize("prefill", ["trailing", "no"])
+@prefilled_or_not
 def test_the_seed_never_goes_to_the_fallback(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:

@@ -59,7 +59,10 @@ def ask(mode: str, chain: Any, messages: Any = (USER,), **options: Any) -> rungw
         client.close()
 
 
-@pytest.mark.parametrize("mode", EVERY)
+in_every_mode = pytest.mark.parametrize("mode", EVERY)
+
+
+@in_every_mode
 def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round_and_to_no_other_model(
     mode: str,
 ) -> None:
@@ -278,7 +281,7 @@ OWN = [
 ]
 
 
-@pytest.mark.parametrize("mode", EVERY)
+@in_every_mode
 @pytest.mark.parametrize("prefills", [True, False])
 def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills: bool) -> None:
     cut = ScriptedReply("Herons nest in the tall reeds at the northern", finish="length")
@@ -292,7 +295,7 @@ def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills:
     assert again[len(OWN)]["content"].strip() == cut.text
 
 
-@pytest.mark.parametrize("mode", EVERY)
+@in_every_mode
 def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
     with strict(ScriptedReply("In the reeds.")) as provider:
         plain = ask(mode, backend(provider)).plain_message
@@ -314,7 +317,7 @@ def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
             assert not any("type" in message for message in messages)
 
 
-@pytest.mark.parametrize("mode", EVERY)
+@in_every_mode
 def test_a_stored_response_is_continued_with_typed_items(mode: str) -> None:
     with strict(ScriptedReply("In the reeds.")) as provider:
         stored = backend(provider, parameters={"previous_response_id": "resp_1"})

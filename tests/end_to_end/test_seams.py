@@ -47,7 +47,10 @@ def echo(whole: str, chunk_size: int = 5) -> Callable[[ReceivedRequest], Scripte
     return answer
 
 
-@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+both_ways = pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+
+
+@both_ways
 @pytest.mark.parametrize(
     ("whole", "place"), [(ROWS, 60), (ROWS, 67), (ROWS, 104), (TABLE, 95), (TABLE, 101)]
 )
@@ -69,7 +72,10 @@ def test_an_exact_continuation_is_the_whole_text(run: Any, place: int, backends:
     run(*scripts, backends=backends).was("done", STORY)
 
 
-@pytest.mark.parametrize("declared", [None, True])
+declared_or_not = pytest.mark.parametrize("declared", [None, True])
+
+
+@declared_or_not
 @pytest.mark.parametrize("place", [7, 8, 19, 20, 21, 40, 66])
 @pytest.mark.parametrize("chunk_size", [1, 50])
 def test_an_echo_of_what_was_sent_is_no_text(
@@ -85,7 +91,7 @@ def test_an_echo_of_what_was_sent_is_no_text(
     assert ended.text.split() == STORY.split()
 
 
-@pytest.mark.parametrize("declared", [None, True])
+@declared_or_not
 def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool | None) -> None:
     first = "They nest in the reeds.\n\n"
     run(
@@ -93,7 +99,7 @@ def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool |
     ).was("done", first)
 
 
-@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@both_ways
 @pytest.mark.parametrize("little", ["T", "The", "The s", " The\n", "Where "])
 def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: Any) -> None:
     run([part(little), last("The sky is blue.")], backends=backends).was(
@@ -130,7 +136,7 @@ def test_six_letters_are_kept(run: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@both_ways
 @pytest.mark.parametrize("tag", ["<think>", "</think>"])
 def test_code_and_quotes_may_be_cut_anywhere(run: Any, tag: str, backends: Any) -> None:
     places = {CODE.find(tag) + shift for shift in (-1, 0, 3, len(tag))} | {

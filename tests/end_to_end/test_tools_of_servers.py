@@ -171,7 +171,10 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("given", [FLAT, DEEP])
+in_both_forms = pytest.mark.parametrize("given", [FLAT, DEEP])
+
+
+@in_both_forms
 @pytest.mark.parametrize(("api", "written"), [("openai", DEEP), ("responses", FLAT)])
 def test_a_tool_of_free_text_is_written_as_each_of_openais_protocols_has_it(
     given: Any,
@@ -243,7 +246,7 @@ def test_a_choice_goes_out_with_the_tool_that_it_is_of(
     assert any(each.startswith("tool_choice: ") for each in losses) is not is_sent
 
 
-@pytest.mark.parametrize("given", [FLAT, DEEP])
+@in_both_forms
 def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(
     api: str, given: Any, serve: Any
 ) -> None:

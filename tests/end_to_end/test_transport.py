@@ -146,8 +146,11 @@ def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages:
         assert THOUGHT in body
 
 
+whole_or_streamed = pytest.mark.parametrize("way", ["whole", "stream"])
+
+
 @every
-@pytest.mark.parametrize("way", ["whole", "stream"])
+@whole_or_streamed
 def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: Stages) -> None:
     """A signature holds for the words that were signed; a provider refuses it beside others."""
     cut = cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9))
@@ -163,7 +166,7 @@ def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: 
 
 
 @every
-@pytest.mark.parametrize("way", ["whole", "stream"])
+@whole_or_streamed
 def test_signatures_stay_with_the_provider_that_made_them(
     api: str, way: str, stages: Stages
 ) -> None:

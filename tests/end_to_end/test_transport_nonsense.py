@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rungwise import Transport
 from rungwise.testing import ScriptedReply
-from support.gateways import client_over, fault_of, post, written
+from support.gateways import OWN, asking_for, client_over, fault_of, post, written
 from support.plain import user
 from support.runs import Stage
 from support.sampling import examples
@@ -48,24 +48,10 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             },
             {"role": "tool", "tool_call_id": "c", "content": "Grey."},
         ],
-        "tools": [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}],
         "tool_choice": {"type": "function", "function": {"name": "look"}},
-        "temperature": 0.5,
-        "max_tokens": 9,
-        "stop": ["END"],
         "stream_options": {"include_usage": True},
         "n": 1,
-        "reasoning_effort": "low",
-        "seed": 1,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "x", "schema": PARAMETERS},
-        },
-        "metadata": {"a": "b"},
-        "logit_bias": {"5": 1},
-        "parallel_tool_calls": True,
-        "top_p": 1,
-        "user": "u",
+        **asking_for(PARAMETERS)["openai"],
     },
     "responses": {
         "instructions": "Be short.",
@@ -94,19 +80,8 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 "content": [{"type": "output_text", "text": "Grey."}],
             },
         ],
-        "tools": [
-            {
-                "type": "function",
-                "name": "look",
-                "parameters": PARAMETERS,
-            }
-        ],
         "tool_choice": {"type": "function", "name": "look"},
-        "include": ["reasoning.encrypted_content"],
-        "reasoning": {"effort": "low", "summary": "auto"},
-        "max_output_tokens": 9,
         "store": False,
-        "top_p": 1,
         "text": {
             "format": {
                 "type": "json_schema",
@@ -115,10 +90,6 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             },
             "verbosity": "low",
         },
-        "metadata": {"a": "b"},
-        "truncation": "auto",
-        "parallel_tool_calls": True,
-        "temperature": 1,
         "stream_options": {"include_obfuscation": False},
     },
     "anthropic": {
@@ -153,22 +124,16 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 ]
             ),
         ],
-        "tools": [{"name": "look", "input_schema": PARAMETERS}],
         "tool_choice": {
             "type": "tool",
             "name": "look",
             "disable_parallel_tool_use": True,
         },
-        "max_tokens": 9_000,
-        "thinking": {"type": "enabled", "budget_tokens": 1_024},
-        "stop_sequences": ["END"],
         "top_k": 1,
         "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": PARAMETERS}},
-        "metadata": {"user_id": "u"},
         "temperature": 1,
     },
     "gemini": {
-        "systemInstruction": {"parts": [{"text": "Be short."}]},
         "contents": [
             {
                 "role": "user",
@@ -183,19 +148,12 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 "parts": [{"functionResponse": {"name": "look", "response": {"output": "Grey."}}}],
             },
         ],
-        "tools": [{"functionDeclarations": [{"name": "look", "parameters": PARAMETERS}]}],
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
         "generationConfig": {
-            "temperature": 0.5,
-            "maxOutputTokens": 9,
-            "thinkingConfig": {"thinkingBudget": 128},
-            "topK": 1,
+            **OWN["gemini"]["generationConfig"],
             "responseMimeType": "application/json",
             "responseSchema": {"type": "OBJECT"},
-            "stopSequences": ["E"],
         },
-        "safetySettings": [{"category": "c", "threshold": "t"}],
-        "labels": {"a": "b"},
     },
 }
 JSON: Final = st.recursive(
@@ -225,7 +183,7 @@ def spoiled(draw: st.DrawFn) -> tuple[str, Any, bool]:
     streams.
     """
     api = draw(st.sampled_from(APIS))
-    body = copy.deepcopy({**written(api), **VALID[api]})
+    body = copy.deepcopy({**written(api), **OWN[api], **VALID[api]})
     for _ in range(draw(st.integers(1, 3))):
         *before, last = draw(st.sampled_from([*places(body)]))
         holder: Any = body
@@ -313,7 +271,7 @@ def test_every_field_may_be_anything(api: str, transports: dict[str, Transport])
         {"x": 1},
         {"type": []},
     ]
-    whole = {**written(api), **VALID[api]}
+    whole = {**written(api), **OWN[api], **VALID[api]}
     for path in places(whole):
         for number, value in enumerate(odd):
             if (len(path) + number) % 4:

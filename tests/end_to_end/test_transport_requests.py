@@ -10,103 +10,12 @@ import pytest
 
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import official, protocols, sdks
-from support.gateways import TOOLS, chained, post, posted, written
+from support.gateways import OWN, TOOLS, chained, post, posted, written
 from support.protocols import PROTOCOLS
 from support.runs import Stage, Stages
 from support.sdks import APIS
 
 ANSWER: Final = ScriptedReply("In the reeds.")
-OWN: Final[Mapping[str, dict[str, Any]]] = {
-    "openai": {
-        "temperature": 0.5,
-        "top_p": 0.6,
-        "seed": 7,
-        "stop": ["END"],
-        "max_tokens": 77,
-        "reasoning_effort": "low",
-        "tools": TOOLS["openai"],
-        "tool_choice": "required",
-        "parallel_tool_calls": False,
-        "frequency_penalty": 0.5,
-        "presence_penalty": 0.25,
-        "logit_bias": {"5": 1},
-        "verbosity": "low",
-        "prediction": {"type": "content", "content": "In"},
-        "top_k": 5,
-        "min_p": 0.1,
-        "repetition_penalty": 1.1,
-        "thinking": {"type": "enabled"},
-        "chat_template_kwargs": {"a": 1},
-        "enable_thinking": True,
-        "provider": {"order": ["a"]},
-        "models": ["b"],
-        "transforms": [],
-        "user": "u",
-        "metadata": {"a": "b"},
-        "store": True,
-        "service_tier": "auto",
-        "prompt_cache_key": "k",
-        "prompt_cache_retention": "24h",
-        "safety_identifier": "s",
-    },
-    "responses": {
-        "temperature": 0.5,
-        "top_p": 0.6,
-        "max_output_tokens": 77,
-        "parallel_tool_calls": False,
-        "tools": TOOLS["responses"],
-        "tool_choice": "required",
-        "reasoning": {"effort": "low", "summary": "auto"},
-        "include": ["reasoning.encrypted_content"],
-        "text": {"verbosity": "low"},
-        "truncation": "auto",
-        "metadata": {"a": "b"},
-        "user": "u",
-        "service_tier": "auto",
-        "prompt_cache_key": "k",
-        "prompt_cache_retention": "24h",
-        "safety_identifier": "s",
-    },
-    "anthropic": {
-        "system": "Be short.",
-        "stop_sequences": ["END"],
-        "max_tokens": 9_000,
-        "tools": TOOLS["anthropic"],
-        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
-        "thinking": {"type": "enabled", "budget_tokens": 2_000},
-        "metadata": {"user_id": "u"},
-        "service_tier": "auto",
-        "cache_control": {"type": "ephemeral"},
-        "inference_geo": "eu",
-        "speed": "fast",
-    },
-    "gemini": {
-        "systemInstruction": {"parts": [{"text": "Be short."}]},
-        "tools": [
-            {
-                "functionDeclarations": [
-                    {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
-                ]
-            }
-        ],
-        "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
-        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
-        "labels": {"a": "b"},
-        "generationConfig": {
-            "temperature": 0.5,
-            "topP": 0.6,
-            "seed": 7,
-            "stopSequences": ["END"],
-            "maxOutputTokens": 77,
-            "topK": 5,
-            "presencePenalty": 0.25,
-            "frequencyPenalty": 0.5,
-            "thinkingConfig": {"thinkingBudget": 128, "includeThoughts": True},
-            "mediaResolution": "MEDIA_RESOLUTION_LOW",
-        },
-    },
-}
-"""Every field that a chain can express, in each protocol."""
 SHARED: Final[Mapping[str, dict[str, Any]]] = {
     "openai": {
         "temperature": 0.5,

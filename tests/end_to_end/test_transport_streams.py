@@ -60,8 +60,11 @@ def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     return answer
 
 
+held_or_not = pytest.mark.parametrize("hold", [False, True])
+
+
 @unsampled
-@pytest.mark.parametrize("hold", [False, True])
+@held_or_not
 @every
 def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages) -> None:
     with chained(stages, ("openai", [ScriptedReply(TEXT)]), hold=hold) as transport:
@@ -77,8 +80,11 @@ def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages)
     assert response.text.index(finish) > response.text.index("reeds")
 
 
-@pytest.mark.parametrize("hold", [False, True])
-@pytest.mark.parametrize("way", STREAMS)
+always = pytest.mark.parametrize("way", STREAMS)
+
+
+@held_or_not
+@always
 @every
 def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise_unless_it_is_held(
     api: str, way: str, hold: bool, stages: Stages
@@ -94,7 +100,7 @@ def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise_unless_it_is_hel
         assert "hold=True" in seen.message
 
 
-@pytest.mark.parametrize("way", STREAMS)
+@always
 @every
 def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages: Stages) -> None:
     """What was shown is no answer: the stream has begun, so its status is gone, and only an event
@@ -108,7 +114,7 @@ def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("way", STREAMS)
+@always
 @every
 def test_leaving_a_stream_ends_the_call_and_keeps_what_came(
     api: str, way: str, stages: Stages

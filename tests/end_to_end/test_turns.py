@@ -319,7 +319,10 @@ def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
         is_over.set()
 
 
-@pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+in_threads = pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+
+
+@in_threads
 def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
     cancellation = Cancellation()
     is_over = threading.Event()
@@ -426,7 +429,10 @@ def test_a_turn_shares_a_budget_with_others(mode: str) -> None:
     assert (first.outcome, second.outcome, shared.attempts) == ("finished", "over_budget", 3)
 
 
-@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+streamed = pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+
+
+@streamed
 def test_a_stream_tells_of_tools_between_the_calls(mode: str) -> None:
     turned = run_turn(
         mode, calling(("look", '{"lake": "Vomb"}'), text="I look."), ANSWER, tools=TOOLS
@@ -440,7 +446,7 @@ def test_a_stream_tells_of_tools_between_the_calls(mode: str) -> None:
     assert (ended.call.name, ended.outcome.value) == ("look", ["heron"])
 
 
-@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+@streamed
 @pytest.mark.parametrize("at", ["Text", "ToolStarted", "ToolEnded", "TurnStep"])
 def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
     def leave(event: Any, stream: Any) -> bool:
@@ -458,7 +464,7 @@ def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
         assert '["heron"]' in results or "a boom from Vomb" in results
 
 
-@pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+@in_threads
 def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
     cancellation = Cancellation()
     begun = threading.Event()

@@ -146,8 +146,11 @@ def check(
         assert NO_RESULT in results or kept == given
 
 
+of_both = pytest.mark.parametrize("whose", ["caller", "neutral"])
+
+
 @pytest.mark.parametrize("history", HISTORIES)
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@of_both
 def test_each_call_is_followed_by_its_result(
     api: str,
     whose: str,
@@ -386,8 +389,11 @@ def messages_sent(
     return [protocols.said(request) for request in provider.requests]
 
 
-@pytest.mark.parametrize("prefill", [False, True])
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+prefilled_or_not = pytest.mark.parametrize("prefill", [False, True])
+
+
+@prefilled_or_not
+@of_both
 def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
     api: str,
     whose: str,
@@ -403,8 +409,8 @@ def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
     assert not any(mark in body for mark in ('"prefix"', '"partial"', "continue_final_message"))
 
 
-@pytest.mark.parametrize("prefill", [False, True])
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@prefilled_or_not
+@of_both
 def test_the_call_has_its_result_in_each_later_attempt_too(
     api: str,
     whose: str,
@@ -421,7 +427,7 @@ def test_the_call_has_its_result_in_each_later_attempt_too(
     assert [body.count(HINT) for body in bodies] == [0, 0 if said[-1].role == "assistant" else 1]
 
 
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@of_both
 def test_the_results_that_stand_in_count_beside_given_tokens(
     api: str, whose: str, serve: Any
 ) -> None:

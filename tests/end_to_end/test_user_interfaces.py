@@ -42,7 +42,10 @@ def asked(trouble: str, **options: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "parts": [{"type": "text", "text": trouble}]}], **options}
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+every_trouble = pytest.mark.parametrize("trouble", TROUBLES)
+
+
+@every_trouble
 @pytest.mark.parametrize("path", ["sse", "threads", "kept"])
 def test_plain_events(url: str, trouble: str, path: str) -> None:
     answer = httpx.get(f"{url}/{path}", params={"question": trouble})
@@ -53,7 +56,7 @@ def test_plain_events(url: str, trouble: str, path: str) -> None:
     assert (b"event: discard" in answer.content) == (trouble == "taken back")
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@every_trouble
 @pytest.mark.parametrize("hold", [False, True])
 def test_vercels_stream(url: str, trouble: str, hold: bool) -> None:
     answer = httpx.post(f"{url}/vercel", json=asked(trouble, hold=hold))
@@ -65,7 +68,7 @@ def test_vercels_stream(url: str, trouble: str, hold: bool) -> None:
     assert ("green" in sent) == (trouble == "taken back" and not hold)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@every_trouble
 def test_ag_ui(url: str, trouble: str) -> None:
     messages = [{"id": "q", "role": "user", "content": trouble}]
     answer = httpx.post(

@@ -294,10 +294,9 @@ def test_an_async_verdict_is_awaited_in_every_mode(api: str, mode: str) -> None:
         return None if "[1]" in reply.text else "Cite a source as [1]."
 
     script = [ScriptedReply("In the reeds."), ScriptedReply("In the reeds [1].")]
-    with asking(mode, script, chain_of(api, "words")) as (ask, stage, _):
-        result = ask(verdict=verdict)
+    result, sent = described(mode, api, "words", script, verdict=verdict)
     assert (result.text, result.attempts) == ("In the reeds [1].", 2)
-    assert "Cite a source" in str(stage.requests[1].body)
+    assert "Cite a source" in str(sent[1].body)
 
 
 def test_one_chain_may_mix_all_three_ways(serve: Any) -> None:

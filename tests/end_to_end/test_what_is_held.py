@@ -242,10 +242,13 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     assert not warned
 
 
+on_both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
+
+
 @pytest.mark.own_connections
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("mode", ["acall", "left"])
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@on_both_loops
 def test_no_generator_is_left_to_the_event_loop(
     loop: str,
     mode: str,
@@ -309,7 +312,7 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@on_both_loops
 def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
     loop: str, serve: Serve, backend_of: Any
 ) -> None:

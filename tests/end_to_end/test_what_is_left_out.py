@@ -38,18 +38,8 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
     first = serve(DOWN)
     second = serve(AGAIN, AGAIN, ANSWER)
     chain = [
-        backend_class("openai")(
-            "m",
-            base_url=first.base_url,
-            api_key="sk-1",
-            name="first",
-        ),
-        backend_class("anthropic")(
-            "m",
-            base_url=second.base_url,
-            api_key="sk-2",
-            name="second",
-        ),
+        backend("openai", first.base_url, name="first"),
+        backend("anthropic", second.base_url, name="second"),
     ]
     request = Request("Where?", **NAMED, parameters={"logit_bias": {"5": 1}})
     with Client(chain, **waits_into([])) as client:
@@ -129,13 +119,12 @@ def test_no_option_vanishes_without_a_word(api: str, model: str, serve: Any) -> 
 
 def test_a_turn_says_it_in_each_of_its_calls(serve: Any) -> None:
     provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]), ANSWER)
-    backend = backend_class("anthropic")("m", base_url=provider.base_url, api_key="sk-2")
 
     def look() -> str:
         """Look around."""
         return "reeds"
 
-    with Client(backend) as client:
+    with Client(backend("anthropic", provider.base_url)) as client:
         result = client.turn("Where?", tools=[look], seed=7)
     assert result.outcome == "finished"
     document = json.loads(result.journal.to_json())
@@ -181,9 +170,7 @@ def test_no_other_name_of_the_cap_and_no_second_answer_goes_round_a_budget(
     api: str, parameters: Any, named: str
 ) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=named):
-        backend_class(api)(
-            "m", base_url="http://localhost:1/v1", api_key="sk-1", parameters=parameters
-        )
+        backend(api, "http://localhost:1/v1", parameters=parameters)
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.org/heron.png"}}
