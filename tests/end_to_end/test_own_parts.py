@@ -318,17 +318,6 @@ def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: Any, wanted
     assert not {"reasoning", "reasoning_text", "reasoning_details", "thinking_blocks"} & last.keys()
 
 
-def test_it_is_given_back_once_and_not_for_ever(serve: Any, backend_of: Any) -> None:
-    rejected = bad_request(WANTED)
-    provider = serve(rejected)
-    with (
-        Client(backend_of(provider)) as client,
-        pytest.raises(Exception, match="reasoning_missing"),
-    ):
-        client.call(conversation({}))
-    assert len(provider.requests) == 2
-
-
 def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of: Any) -> None:
     rejected = bad_request("property 'reasoning_content' is unsupported")
     provider = serve(bad_request(WANTED), rejected, ANSWER)

@@ -230,24 +230,16 @@ def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_ca
     )
 
 
-def test_the_effort_is_lowered_once_and_the_cap_raised_each_time(run: Any) -> None:
-    ended = run(
-        [ScriptedReply(reasoning=THOUGHT, finish="length")],
-        parameters={"reasoning_effort": "high"},
-        max_tokens=1000,
-    )
-    assert [body["reasoning_effort"] for body in ended.bodies] == ["high", "low", "low", "low"]
-    assert ended.caps == [1000, 2000, 3000, 4000]
-
-
-def test_the_fallback_gets_the_callers_own_effort_and_cap(run: Any) -> None:
+def test_the_effort_is_lowered_once_and_the_cap_raised_each_time_but_not_for_the_fallback(
+    run: Any,
+) -> None:
     ended = run(
         [ScriptedReply(reasoning=THOUGHT, finish="length")],
         [ANSWER],
         parameters={"reasoning_effort": "high"},
         max_tokens=1000,
     )
-    ended.was("done", counts=[4, 1])
-    assert ended.bodies[-1]["reasoning_effort"] == "high"
-    assert ended.caps[-1] == 1000
+    ended.was("done", counts=[4, 1], caps=[1000, 2000, 3000, 4000, 1000])
+    efforts = [body["reasoning_effort"] for body in ended.bodies]
+    assert efforts == ["high", "low", "low", "low", "high"]
     assert ended.added[-1] == []

@@ -11,7 +11,7 @@ import rungwise
 from rungwise import Client, OpenAIResponses
 from rungwise.fsm.replies.parts import Message, OpaquePart, ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
-from support import modes, protocols
+from support import modes
 from support.modes import EVERY
 from support.plain import user
 from support.tables import of_known_rungs
@@ -217,15 +217,6 @@ def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
     assert provider.requests[1].body["input"] == [USER, SEARCH, message, USER]
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
-def test_reasoning_is_handed_out_as_it_comes(mode: str) -> None:
-    events: list[Any] = []
-    with serve(ScriptedReply("There.", reasoning="I look around here.", chunk_size=5)) as provider:
-        result = ask(mode, backend(provider), events=events)
-    thought = "".join(event.text for event in events if isinstance(event, rungwise.Reasoning))
-    assert thought == result.reasoning == "I look around here."
-
-
 def test_json_is_asked_for_in_the_words_of_responses() -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
     with serve(ScriptedReply('{"a": '), ScriptedReply('{"a": 1}')) as provider:
@@ -296,7 +287,7 @@ def test_every_item_has_a_type_also_those_of_a_continuation(mode: str, prefills:
 
 
 @in_every_mode
-def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
+def test_a_plain_message_has_a_type(mode: str) -> None:
     with strict(ScriptedReply("In the reeds.")) as provider:
         plain = ask(mode, backend(provider)).plain_message
         assert plain == {
@@ -306,15 +297,6 @@ def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
         }
         assert ask(mode, backend(provider), [USER, plain, USER]).outcome == "done"
         assert provider.requests[-1].body["input"][1] == plain
-        for api in protocols.PROTOCOLS:
-            assert (
-                ask(mode, protocols.backend(api, provider.base_url), [USER, plain, USER]).outcome
-                == "done"
-            )
-            (_, said, _) = protocols.said(provider.requests[-1])
-            assert (said.role, said.text) == ("assistant", "In the reeds.")
-            messages = provider.requests[-1].body.get("messages", ())
-            assert not any("type" in message for message in messages)
 
 
 @in_every_mode

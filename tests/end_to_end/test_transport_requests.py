@@ -371,44 +371,43 @@ def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: Stages) ->
     assert not more.keys() & sent.keys()
 
 
-@unsampled
-@pytest.mark.parametrize(
-    ("thinking", "effort"),
-    [
-        ({"type": "enabled", "budget_tokens": 1_024}, "low"),
-        ({"type": "enabled", "budget_tokens": 10_000}, "medium"),
-        ({"type": "enabled", "budget_tokens": 30_000}, "high"),
-        ({"type": "adaptive"}, None),
-    ],
-)
-def test_a_budget_of_thinking_is_an_effort_elsewhere(
-    thinking: Any, effort: str | None, stages: Stages
-) -> None:
-    response = posted(
-        stages, ("openai", [ANSWER]), "anthropic", written("anthropic", thinking=thinking)
-    )
-    assert response.status_code == 200
-    assert one(stages[0]).body.get("reasoning_effort") == effort
+FORCED: Final = ({"type": "function", "function": {"name": "look"}}, "required")
 
 
 @unsampled
 @pytest.mark.parametrize(
-    ("calling", "choice"),
+    ("api", "fields", "member", "sent"),
     [
-        ({"mode": "AUTO"}, "auto"),
-        ({"mode": "NONE"}, "none"),
-        ({"mode": "ANY"}, "required"),
-        (
-            {"mode": "ANY", "allowedFunctionNames": ["look"]},
-            {"type": "function", "function": {"name": "look"}},
-        ),
+        *[
+            (
+                "anthropic",
+                {"thinking": {"type": "enabled", "budget_tokens": budget}},
+                "reasoning_effort",
+                effort,
+            )
+            for budget, effort in ((1_024, "low"), (10_000, "medium"), (30_000, "high"))
+        ],
+        ("anthropic", {"thinking": {"type": "adaptive"}}, "reasoning_effort", None),
+        *[
+            (
+                "gemini",
+                {"tools": OWN["gemini"]["tools"], "toolConfig": {"functionCallingConfig": calling}},
+                "tool_choice",
+                choice,
+            )
+            for calling, choice in (
+                ({"mode": "AUTO"}, "auto"),
+                ({"mode": "NONE"}, "none"),
+                ({"mode": "ANY"}, "required"),
+                ({"mode": "ANY", "allowedFunctionNames": ["look"]}, FORCED[0]),
+            )
+        ],
     ],
 )
-def test_the_calling_mode_of_gemini_is_a_choice_elsewhere(
-    calling: Any, choice: Any, stages: Stages
+def test_budgets_of_thinking_and_modes_of_calling_have_other_words_elsewhere(
+    api: str, fields: Any, member: str, sent: Any, stages: Stages
 ) -> None:
-    fields = {"tools": OWN["gemini"]["tools"], "toolConfig": {"functionCallingConfig": calling}}
-    script = [ANSWER if choice in ("auto", "none") else CALLS]
-    response = posted(stages, ("openai", script), "gemini", written("gemini", **fields))
+    script = [CALLS if sent in FORCED else ANSWER]
+    response = posted(stages, ("openai", script), api, written(api, **fields))
     assert response.status_code == 200, response.text
-    assert one(stages[0]).body["tool_choice"] == choice
+    assert one(stages[0]).body.get(member) == sent

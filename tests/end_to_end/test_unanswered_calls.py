@@ -280,11 +280,42 @@ OWN_CALLS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("api", OWN_CALLS)
-def test_what_a_provider_has_run_by_itself_needs_no_result(api: str, serve: Any) -> None:
-    given = [*own(api, [USER]), *OWN_CALLS[api], *own(api, [NEXT])]
-    [conversation] = sent(api, serve(ANSWER), given)
-    assert conversation == given
+MADE = {"type": "function_call_output", "call_id": "c1", "output": NO_RESULT}
+CALL = {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}
+FREE = {"type": "custom_tool_call", "call_id": "c1", "name": "write", "input": "Reeds."}
+OLDER = {
+    "role": "assistant",
+    "content": None,
+    "function_call": {"name": "look_up", "arguments": "{}"},
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "calls", "made"),
+    [
+        *[pytest.param(api, calls, [], id=f"run by {api}") for api, calls in OWN_CALLS.items()],
+        pytest.param(
+            "responses", [CALL, {"type": "item_reference", "id": "fco_1"}], [], id="by reference"
+        ),
+        pytest.param("responses", [CALL], [MADE], id="right behind it"),
+        pytest.param(
+            "responses", [FREE], [{**MADE, "type": "custom_tool_call_output"}], id="free text"
+        ),
+        pytest.param(
+            "openai",
+            [OLDER],
+            [{"role": "function", "name": "look_up", "content": NO_RESULT}],
+            id="older form",
+        ),
+    ],
+)
+def test_a_call_of_any_kind_gets_a_result_of_its_kind_unless_it_needs_none(
+    api: str, calls: Any, made: Any, serve: Any
+) -> None:
+    before = [*own(api, [USER]), *calls]
+    behind = own(api, [SAID, NEXT])
+    [conversation] = sent(api, serve(ANSWER), [*before, *behind])
+    assert conversation == [*before, *made, *behind]
 
 
 def test_what_goes_on_from_a_stored_response_may_answer_its_calls(serve: Any) -> None:
@@ -298,70 +329,7 @@ def test_what_goes_on_from_a_stored_response_may_answer_its_calls(serve: Any) ->
     *_, conversation = sent(
         "responses", provider, asked, parameters={"previous_response_id": "resp_1"}
     )
-    made = {
-        "type": "function_call_output",
-        "call_id": "c1",
-        "output": NO_RESULT,
-    }
-    assert conversation == [*asked, made]
-
-
-def test_an_item_by_reference_may_be_the_result(serve: Any) -> None:
-    given = [
-        *own("responses", [USER, ONE]),
-        {"type": "item_reference", "id": "fco_1"},
-        *own("responses", [NEXT]),
-    ]
-    [conversation] = sent("responses", serve(ANSWER), given)
-    assert conversation == given
-
-
-def test_a_result_stands_right_behind_its_call_among_items(serve: Any) -> None:
-    given = own("responses", [USER, ONE, SAID, NEXT])
-    [conversation] = sent("responses", serve(ANSWER), given)
-    assert conversation == [
-        *given[:2],
-        {
-            "type": "function_call_output",
-            "call_id": "c1",
-            "output": NO_RESULT,
-        },
-        *given[2:],
-    ]
-
-
-def test_a_call_of_free_text_gets_a_result_of_its_own_kind(serve: Any) -> None:
-    call = {
-        "type": "custom_tool_call",
-        "call_id": "c1",
-        "name": "write",
-        "input": "Reeds.",
-    }
-    [conversation] = sent(
-        "responses", serve(ANSWER), [*own("responses", [USER]), call, *own("responses", [NEXT])]
-    )
-    assert conversation[2] == {
-        "type": "custom_tool_call_output",
-        "call_id": "c1",
-        "output": NO_RESULT,
-    }
-
-
-def test_a_call_in_the_older_form_of_chat_completions_gets_a_result_in_that_form(
-    serve: Any,
-) -> None:
-    call = {
-        "role": "assistant",
-        "content": None,
-        "function_call": {"name": "look_up", "arguments": "{}"},
-    }
-    given = [*own("openai", [USER]), call, *own("openai", [NEXT])]
-    [conversation] = sent("openai", serve(ANSWER), given)
-    assert conversation == [
-        *given[:2],
-        {"role": "function", "name": "look_up", "content": NO_RESULT},
-        given[2],
-    ]
+    assert conversation == [*asked, MADE]
 
 
 @pytest.mark.parametrize("api", ["gemini", "ollama"])
