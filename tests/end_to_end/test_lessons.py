@@ -46,6 +46,10 @@ def without(*names: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     return reply
 
 
+def sent(provider: Any, name: str) -> list[Any]:
+    return [request.body.get(name) for request in provider.requests]
+
+
 def notes(result: Result) -> list[str | None]:
     return [step.note for step in result.journal.steps if step.event == "sent"]
 
@@ -111,7 +115,7 @@ def test_what_shapes_the_answer_is_sent_again_by_each_call(serve: Any, backend_o
     with Client(backend_of(provider)) as client:
         for _ in range(2):
             client.call("hi", tools=TOOLS, parameters={"tool_choice": "auto"})
-    assert [request.body.get("tool_choice") for request in provider.requests] == [
+    assert sent(provider, "tool_choice") == [
         "auto",
         None,
         "auto",
@@ -161,7 +165,7 @@ def test_the_largest_output_that_a_server_names_caps_later_calls(
     with Client(backend_of(provider)) as client:
         results = [client.call("hi", max_tokens=cap) for cap in (9_000, 9_000, 700)]
         client.call("hi")
-    assert [request.body.get("max_tokens") for request in provider.requests] == [
+    assert sent(provider, "max_tokens") == [
         9_000,
         8_192 - 64,
         8_192,
@@ -187,7 +191,7 @@ def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any, backend_of:
     chain = [backend_of(down, name="first"), backend_of(picky, name="second")]
     with Client(chain, health=None) as client:
         results = [client.call("hi", parameters={"temperature": 0.5}) for _ in range(2)]
-    assert [request.body.get("temperature") for request in picky.requests] == [0.5, None, None]
+    assert sent(picky, "temperature") == [0.5, None, None]
     assert notes(results[1]) == [None, "learned: without temperature"]
     assert [step.backend for step in results[1].journal.steps if step.event == "sent"] == [
         "first",
@@ -201,7 +205,7 @@ def test_a_turn_heeds_what_its_first_call_has_learned(serve: Any, backend_of: An
     with Client(backend_of(provider)) as client:
         client.turn("hi", parameters={"temperature": 0.5})
         result = client.turn("hi", parameters={"temperature": 0.5})
-    assert [request.body.get("temperature") for request in provider.requests] == [0.5, None, None]
+    assert sent(provider, "temperature") == [0.5, None, None]
     [call] = result.journal.calls
     assert [step.note for step in call.steps if step.event == "sent"] == [
         "learned: without temperature"
@@ -220,7 +224,7 @@ def test_what_is_forgotten_or_never_learned_is_paid_for_again(
             client.call("hi", parameters={"temperature": 0.5})
             if learns:
                 LEARNED.forget(backend.places)
-    assert [request.body.get("temperature") for request in provider.requests] == [
+    assert sent(provider, "temperature") == [
         0.5,
         None,
         0.5,

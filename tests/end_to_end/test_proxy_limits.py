@@ -33,7 +33,6 @@ pytestmark = pytest.mark.sampled(1)
 
 
 every = pytest.mark.parametrize("api", APIS)
-streamed_or_not = pytest.mark.parametrize("streams", [False, True])
 
 
 ANSWERS: Final = (ScriptedReply(TEXT),)
@@ -150,7 +149,7 @@ def test_too_many_requests_are_503_with_retry_after(api: str, stages: Stages) ->
 
 
 @pytest.mark.own_connections
-@streamed_or_not
+@pytest.mark.parametrize("streams", [False, True])
 @every
 def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stages: Stages) -> None:
     async def play(app: Any, client: Any) -> None:

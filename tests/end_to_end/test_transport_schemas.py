@@ -36,7 +36,6 @@ SCHEMA: Final = {
 }
 RIGHT: Final = '{"name": "heron", "legs": 2}'
 WRONG: Final = '{"name": "heron", "legs": "two"}'
-SHORT: Final = '{"name": "heron", "le'
 FORMATS: Final = asking_for(SCHEMA)
 LIST: Final = {"type": "array", "items": {"type": "integer"}}
 

@@ -68,18 +68,16 @@ def test_vercels_stream(url: str, trouble: str, hold: bool) -> None:
     assert ("green" in sent) == (trouble == "taken back" and not hold)
 
 
+def over_ag_ui(url: str, question: str) -> tuple[AgUiReader, httpx.Response]:
+    messages = [{"id": "q", "role": "user", "content": question}]
+    given = {"threadId": "t", "runId": "r", "messages": messages}
+    answer = httpx.post(f"{url}/ag-ui", json=given)
+    return AgUiReader([*messages]).feed(answer.content), answer
+
+
 @every_trouble
 def test_ag_ui(url: str, trouble: str) -> None:
-    messages = [{"id": "q", "role": "user", "content": trouble}]
-    answer = httpx.post(
-        f"{url}/ag-ui",
-        json={
-            "threadId": "t",
-            "runId": "r",
-            "messages": messages,
-        },
-    )
-    reader = AgUiReader([*messages]).feed(answer.content)
+    reader, _ = over_ag_ui(url, trouble)
     assert (reader.text, reader.end["type"]) == (RIGHT, "RUN_FINISHED")
     assert [message["content"] for message in reader.messages] == [trouble, RIGHT]
     assert EVENTS[trouble] in [value["event"] for name, value in reader.custom]
@@ -99,16 +97,7 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(url: str) -> None:
         "text",
     ]
     assert shown.text == RIGHT
-    messages = [{"id": "q", "role": "user", "content": "tools"}]
-    answer = httpx.post(
-        f"{url}/ag-ui",
-        json={
-            "threadId": "t",
-            "runId": "r",
-            "messages": messages,
-        },
-    )
-    agent = AgUiReader([*messages]).feed(answer.content)
+    agent, answer = over_ag_ui(url, "tools")
     assert [each["role"] for each in agent.messages] == [
         "user",
         "reasoning",
