@@ -6,6 +6,7 @@ import pytest
 
 import rungwise
 from rungwise.testing import ScriptedReply
+from support.protocols import chat_call
 
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
@@ -14,11 +15,7 @@ INLINE = ScriptedReply(f"<think>{THOUGHT}</think>")
 ANSWER = ScriptedReply("In the reeds, mostly.")
 THINKING = pytest.mark.parametrize("thinking", [FIELD, INLINE], ids=["field", "inline"])
 PREFILLS = [{"prefill": "trailing"}, {}]
-ASKED = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "look", "arguments": '{"city": "Malmö"}'},
-}
+ASKED = chat_call("call_1", "look", '{"city": "Malmö"}')
 AFTER_A_TOOL = [
     {"role": "user", "content": "Where do herons nest?"},
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},

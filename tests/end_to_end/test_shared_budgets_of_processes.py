@@ -84,34 +84,6 @@ def test_a_second_client_goes_on_where_the_first_ended(
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize(
-    ("ceilings", "says"),
-    [
-        ({"output_tokens": 60}, "output tokens of nightly"),
-        ({"money": 3 * COST}, "money of nightly"),
-    ],
-)
-def test_tokens_and_money_are_those_of_all(
-    ceilings: Any,
-    says: str,
-    serve: Any,
-    backend_of: Any,
-    redis_url: str,
-) -> None:
-    server = serve(within_its_cap)
-    chain = [backend_of(server, prices=PRICES)]
-    ways = [(Client(chain, store=redis_url, policy=ONCE), nightly(**ceilings)) for _ in range(2)]
-    ended: list[str] = []
-    for client, budget in ways * 9:
-        try:
-            client.call("Where?", within=budget, max_tokens=25)
-        except OverBudget as error:
-            ended.append(str(error))
-    assert all(says in each for each in ended)
-    name, most = next(iter(ceilings.items()))
-    assert 0.9 * most <= spent(server)[name] <= most
-
-
 def test_a_call_waits_for_what_another_process_holds(
     serve: Any, backend_of: Any, redis_url: str
 ) -> None:
@@ -233,7 +205,9 @@ def call_until_it_ends(
     def ask(_: int) -> int:
         try:
             client.call("Where?", within=budget, max_tokens=25)
-        except OverBudget:
+        except OverBudget as error:
+            if "of nightly" not in str(error):
+                raise
             return 0
         return 1
 

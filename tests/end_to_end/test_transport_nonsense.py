@@ -16,6 +16,7 @@ from rungwise import Transport
 from rungwise.testing import ScriptedReply
 from support.gateways import OWN, asking_for, client_over, fault_of, post, written
 from support.plain import user
+from support.protocols import chat_call
 from support.runs import Stage
 from support.sampling import examples
 from support.sdks import APIS
@@ -38,13 +39,7 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [
-                    {
-                        "id": "c",
-                        "type": "function",
-                        "function": {"name": "look", "arguments": "{}"},
-                    }
-                ],
+                "tool_calls": [chat_call("c", "look")],
             },
             {"role": "tool", "tool_call_id": "c", "content": "Grey."},
         ],

@@ -13,7 +13,7 @@ from rungwise import Client
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support.plain import assistant, user
-from support.protocols import PROTOCOLS, backend
+from support.protocols import PROTOCOLS, backend, chat_call
 from support.told import told
 
 ANSWER = ScriptedReply("In the reeds.")
@@ -22,11 +22,7 @@ NOWHERE = "cache marks, {} x: they have no form here"
 UNKNOWN = "cache marks, {} x: this model is not known to take them"
 USER = user("Where?")
 FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}
-CALL = {
-    "id": "c1",
-    "type": "function",
-    "function": {"name": "look", "arguments": "{}"},
-}
+CALL = chat_call("c1", "look")
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 FOREIGN = [api for api in PROTOCOLS if api != "openai"]
 
