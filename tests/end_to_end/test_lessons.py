@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat
+from rungwise import Client, Journal, Result, replay
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.core import Call, Lessons, Request
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller, waits_into
+from support.plain import user
 
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+ANSWER = ScriptedReply("In the reeds, mostly.")
+
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
 
 
 def error(message: str, **more: Any) -> ScriptedReply:
@@ -43,15 +46,19 @@ def without(*names: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     return reply
 
 
-def notes(result: rungwise.Result) -> list[str | None]:
+def sent(provider: Any, name: str) -> list[Any]:
+    return [request.body.get(name) for request in provider.requests]
+
+
+def notes(result: Result) -> list[str | None]:
     return [step.note for step in result.journal.steps if step.event == "sent"]
 
 
-def replayed(result: rungwise.Result) -> rungwise.Result:
+def replayed(result: Result) -> Result:
     """Write a journal down, read it back and run it again, whatever is remembered by now."""
     written = result.journal.to_json()
     LEARNED.forget()
-    again = rungwise.replay(rungwise.Journal.from_json(written))
+    again = replay(Journal.from_json(written))
     assert again.journal.to_json() == written
     return again
 
@@ -70,6 +77,7 @@ def test_a_rejected_parameter_is_left_out_by_later_calls(
     asked = ["seed", "stream_options", "temperature"] if len(sent) == 4 else ["seed", "temperature"]
     assert sent[0] == asked
     assert sent[-1] == ["seed"]
+    assert len({request.body["stream"] for request in provider.requests}) == 1
     assert (first.outcome, second.outcome, second.attempts) == ("done", "done", 1)
     names = ", ".join(sorted({*asked} - {"seed"}))
     assert notes(first) == [None] * first.attempts
@@ -104,11 +112,10 @@ def test_the_name_of_the_cap_that_a_server_takes_is_sent_from_the_start(
 
 def test_what_shapes_the_answer_is_sent_again_by_each_call(serve: Any, backend_of: Any) -> None:
     provider = serve(without("tool_choice"))
-    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
     with Client(backend_of(provider)) as client:
         for _ in range(2):
-            client.call("hi", tools=tools, parameters={"tool_choice": "auto"})
-    assert [request.body.get("tool_choice") for request in provider.requests] == [
+            client.call("hi", tools=TOOLS, parameters={"tool_choice": "auto"})
+    assert sent(provider, "tool_choice") == [
         "auto",
         None,
         "auto",
@@ -120,9 +127,8 @@ def test_what_was_asked_for_is_never_dropped_to_please_a_server(
     serve: Any, backend_of: Any
 ) -> None:
     provider = serve(without("tools"))
-    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
     with Client(backend_of(provider)) as client, pytest.raises(rungwise.Failed):
-        client.call("hi", tools=tools)
+        client.call("hi", tools=TOOLS)
     assert ["tools" in request.body for request in provider.requests] == [True]
 
 
@@ -130,13 +136,13 @@ def test_reasoning_is_given_back_from_the_start(serve: Any, backend_of: Any) -> 
     wanted = "The `reasoning_content` in the thinking mode must be passed back to the API."
     provider = serve(error(wanted), ANSWER)
     conversation = [
-        {"role": "user", "content": "Where do herons nest?"},
+        user("Where do herons nest?"),
         {
             "role": "assistant",
             "content": "In reeds.",
             "reasoning": "They like water.",
         },
-        {"role": "user", "content": "And cranes?"},
+        user("And cranes?"),
     ]
     with Client(backend_of(provider)) as client:
         results = [client.call(conversation) for _ in range(2)]
@@ -159,7 +165,7 @@ def test_the_largest_output_that_a_server_names_caps_later_calls(
     with Client(backend_of(provider)) as client:
         results = [client.call("hi", max_tokens=cap) for cap in (9_000, 9_000, 700)]
         client.call("hi")
-    assert [request.body.get("max_tokens") for request in provider.requests] == [
+    assert sent(provider, "max_tokens") == [
         9_000,
         8_192 - 64,
         8_192,
@@ -179,21 +185,13 @@ def test_room_that_only_this_prompt_leaves_is_not_remembered(serve: Any, backend
     assert [request.body["max_tokens"] for request in provider.requests][2:] == [9_000]
 
 
-def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any) -> None:
+def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any, backend_of: Any) -> None:
     down = serve(ScriptedReply(status=401))
     picky = serve(without("temperature"))
-    chain = [
-        OpenAIChat(
-            "m",
-            base_url=each.base_url,
-            name=name,
-            api_key_required=False,
-        )
-        for name, each in (("first", down), ("second", picky))
-    ]
+    chain = [backend_of(down, name="first"), backend_of(picky, name="second")]
     with Client(chain, health=None) as client:
         results = [client.call("hi", parameters={"temperature": 0.5}) for _ in range(2)]
-    assert [request.body.get("temperature") for request in picky.requests] == [0.5, None, None]
+    assert sent(picky, "temperature") == [0.5, None, None]
     assert notes(results[1]) == [None, "learned: without temperature"]
     assert [step.backend for step in results[1].journal.steps if step.event == "sent"] == [
         "first",
@@ -207,15 +205,12 @@ def test_a_turn_heeds_what_its_first_call_has_learned(serve: Any, backend_of: An
     with Client(backend_of(provider)) as client:
         client.turn("hi", parameters={"temperature": 0.5})
         result = client.turn("hi", parameters={"temperature": 0.5})
-    assert [request.body.get("temperature") for request in provider.requests] == [0.5, None, None]
+    assert sent(provider, "temperature") == [0.5, None, None]
     [call] = result.journal.calls
     assert [step.note for step in call.steps if step.event == "sent"] == [
         "learned: without temperature"
     ]
-    assert (
-        rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome
-        == "finished"
-    )
+    assert replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome == "finished"
 
 
 @pytest.mark.parametrize("learns", [True, False], ids=["forgotten", "never learned"])
@@ -229,7 +224,7 @@ def test_what_is_forgotten_or_never_learned_is_paid_for_again(
             client.call("hi", parameters={"temperature": 0.5})
             if learns:
                 LEARNED.forget(backend.places)
-    assert [request.body.get("temperature") for request in provider.requests] == [
+    assert sent(provider, "temperature") == [
         0.5,
         None,
         0.5,
@@ -272,7 +267,7 @@ def test_a_journal_that_anybody_may_have_written(
         document = json.loads(client.call("hi").journal.to_json())
     text = json.dumps({**document, "lessons": lessons})
     if says is None:
-        assert rungwise.replay(rungwise.Journal.from_json(text)).outcome == "done"
+        assert replay(Journal.from_json(text)).outcome == "done"
     else:
         with pytest.raises(rungwise.ConfigurationError, match=says):
-            rungwise.Journal.from_json(text)
+            Journal.from_json(text)

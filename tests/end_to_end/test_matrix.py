@@ -9,24 +9,26 @@ import pytest
 from attrs import field, frozen
 
 import rungwise
+from rungwise import Policy
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, MODES, WHOLE
+from support.plain import assistant
 from support.runs import MESSAGES, Ended, Run, Scripted, Stage
 
 pytestmark = pytest.mark.sampled(1)
 
-WELL: Final = ScriptedReply(text="In the reeds, mostly.")
+WELL: Final = ScriptedReply("In the reeds, mostly.")
 HINTS: Final = rungwise.Hints(
     placeholder="(no reply)",
     continuation="Go on.",
     nudge="Answer now.",
     seed="You thought: {reasoning}",
 )
-POLICY: Final = rungwise.Policy(hints=HINTS)
-HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
+POLICY: Final = Policy(hints=HINTS)
+HASTY: Final = Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
 AFTER_A_TOOL: Final = [
     {"content": None, **message}
     for message in SCENARIOS["tool-round"].messages
@@ -46,6 +48,9 @@ CUT_CALL: Final = ToolCall("call_1", "get_weather", '{"city": "Reykj')
 
 def shorter(messages: Sequence[Any]) -> Any:
     return messages[-1:]
+
+
+Check = Callable[[Ended], None]
 
 
 @frozen(kw_only=True)
@@ -69,10 +74,10 @@ class Scene:
     whole_path: str | None = None
     modes: tuple[str, ...] = EVERY
     options: dict[str, Any] = field(factory=dict)
-    check: Callable[[Ended], None] = lambda ended: None
+    check: Check = lambda ended: None
 
 
-def ends_with(*turns: tuple[str, str]) -> Callable[[Ended], None]:
+def ends_with(*turns: tuple[str, str]) -> Check:
     """Check that the last request ends with these turns."""
 
     def check(ended: Ended) -> None:
@@ -87,21 +92,21 @@ def ends_with(*turns: tuple[str, str]) -> Callable[[Ended], None]:
     return check
 
 
-def caps(*expected: int) -> Callable[[Ended], None]:
+def caps(*expected: int) -> Check:
     def check(ended: Ended) -> None:
         assert ended.caps == [*expected]
 
     return check
 
 
-def waits(*seconds: float) -> Callable[[Ended], None]:
+def waits(*seconds: float) -> Check:
     def check(ended: Ended) -> None:
         assert ended.waits == [*seconds]
 
     return check
 
 
-def calls(*expected: ToolCall) -> Callable[[Ended], None]:
+def calls(*expected: ToolCall) -> Check:
     def check(ended: Ended) -> None:
         assert [
             (each.name, each.arguments.replace(" ", "")) for each in ended.result.tool_calls
@@ -110,7 +115,7 @@ def calls(*expected: ToolCall) -> Callable[[Ended], None]:
     return check
 
 
-def both(*checks: Callable[[Ended], None]) -> Callable[[Ended], None]:
+def both(*checks: Check) -> Check:
     def check(ended: Ended) -> None:
         for each in checks:
             each(ended)
@@ -120,7 +125,7 @@ def both(*checks: Callable[[Ended], None]) -> Callable[[Ended], None]:
 
 SCENES: Final[dict[str, Scene]] = {
     "clean": Scene(scripts=((WELL,),)),
-    "reasoning": Scene(scripts=((ScriptedReply(text=WELL.text, reasoning="Herons like reeds."),),)),
+    "reasoning": Scene(scripts=((ScriptedReply(WELL.text, reasoning="Herons like reeds."),),)),
     "rate limit": Scene(
         scripts=((ScriptedReply(status=429, headers={"retry-after": "30"}), WELL),),
         path="retry done",
@@ -140,9 +145,9 @@ SCENES: Final[dict[str, Scene]] = {
     "truncated twice": Scene(
         scripts=(
             (
-                ScriptedReply(text=LONG[:64], finish="length"),
-                ScriptedReply(text=LONG[64:192], finish="length"),
-                ScriptedReply(text=LONG[192:]),
+                ScriptedReply(LONG[:64], finish="length"),
+                ScriptedReply(LONG[64:192], finish="length"),
+                ScriptedReply(LONG[192:]),
             ),
         ),
         text=LONG,
@@ -151,15 +156,15 @@ SCENES: Final[dict[str, Scene]] = {
         check=both(caps(40, 80, 120), ends_with(("assistant", LONG[:192]), ("user", "Go on."))),
     ),
     "a stream cut in the middle": Scene(
-        scripts=((protocols.cut_in_half(ScriptedReply(text=TIDES)), ScriptedReply(text=TIDES)),),
+        scripts=((protocols.cut_in_half(ScriptedReply(TIDES)), ScriptedReply(TIDES)),),
         text=TIDES,
         path="continuation done",
         whole_path="retry done",
     ),
     "a stream that falls silent": Scene(
         scripts=(
-            (protocols.cut_in_half(ScriptedReply(text=TIDES), hang=True),),
-            (ScriptedReply(text=TIDES),),
+            (protocols.cut_in_half(ScriptedReply(TIDES), hang=True),),
+            (ScriptedReply(TIDES),),
         ),
         text=TIDES,
         path="fallback done",
@@ -169,7 +174,7 @@ SCENES: Final[dict[str, Scene]] = {
     "a cut tool call": Scene(
         scripts=(
             (
-                ScriptedReply(text="Let me look.", tool_calls=(CUT_CALL,), finish="length"),
+                ScriptedReply("Let me look.", tool_calls=(CUT_CALL,), finish="length"),
                 ScriptedReply(tool_calls=(CALL,)),
             ),
         ),
@@ -179,14 +184,14 @@ SCENES: Final[dict[str, Scene]] = {
         check=both(calls(CALL), caps(40, 80)),
     ),
     "tool calls": Scene(
-        scripts=((ScriptedReply(text="I look.", tool_calls=(CALL, OTHER_CALL)),),),
+        scripts=((ScriptedReply("I look.", tool_calls=(CALL, OTHER_CALL)),),),
         text="I look.",
         options={"tools": [WEATHER_TOOL]},
         check=calls(CALL, OTHER_CALL),
     ),
     "a refusal": Scene(
         scripts=(
-            (ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
+            (ScriptedReply("To kill a zombie, you first", finish="content_filter"),),
             (WELL,),
         ),
         path="fallback done",
@@ -216,9 +221,9 @@ SCENES: Final[dict[str, Scene]] = {
         scripts=(
             (
                 ScriptedReply(
-                    text=TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}
+                    TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}
                 ),
-                ScriptedReply(text=TIDES),
+                ScriptedReply(TIDES),
             ),
         ),
         text=TIDES,
@@ -232,7 +237,7 @@ SCENES: Final[dict[str, Scene]] = {
             "compactor": shorter,
             "messages": [
                 *MESSAGES,
-                {"role": "assistant", "content": "Here."},
+                assistant("Here."),
                 {"role": "user", "content": "Shorter?"},
             ],
         },
@@ -240,7 +245,7 @@ SCENES: Final[dict[str, Scene]] = {
     ),
     "a history that ends on an answer": Scene(
         scripts=((WELL,),),
-        options={"messages": [*MESSAGES, {"role": "assistant", "content": "They nest"}]},
+        options={"messages": [*MESSAGES, assistant("They nest")]},
         check=ends_with(("assistant", "They nest"), ("user", "Go on.")),
     ),
     "empty for ever": Scene(
@@ -250,7 +255,7 @@ SCENES: Final[dict[str, Scene]] = {
         path="reask reask reask exhausted",
     ),
     "a word that nobody knows": Scene(
-        scripts=((ScriptedReply(text="In the", finish="gremlins"), WELL),), path="retry done"
+        scripts=((ScriptedReply("In the", finish="gremlins"), WELL),), path="retry done"
     ),
 }
 

@@ -15,7 +15,8 @@ from rungwise import Client, Message, TextPart, ToolResult
 from rungwise.fsm.replies.parts import MediaPart, ReasoningPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols
-from support.runs import Stage
+from support.plain import user
+from support.runs import Stage, Stages
 from support.sampling import sampled
 
 pytestmark = pytest.mark.sampled(1)
@@ -27,13 +28,12 @@ PIXEL: Final = (
 QUESTION: Final = Message(
     "user", (TextPart("Which bird is this?"), MediaPart("image", PIXEL, "image/png"))
 )
-PLAIN_QUESTION: Final = {
-    "role": "user",
-    "content": [
+PLAIN_QUESTION: Final = user(
+    [
         {"type": "text", "text": "Which bird is this?"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-    ],
-}
+    ]
+)
 TOOL: Final = {
     "type": "function",
     "function": {
@@ -56,7 +56,7 @@ ORDERS: Final = [*permutations(ONE_OF_EACH), *((other, *ONE_OF_EACH) for other i
 
 def asks(number: int) -> ScriptedReply:
     return ScriptedReply(
-        text=f"I look at page {number}.",
+        f"I look at page {number}.",
         reasoning=f"Page {number} may tell.",
         signature=f"c2lnbmVkLWJ5LW51bWJlci0{number}",
         tool_calls=(ToolCall(f"call_{number}", "look", f'{{"bird": "number {number}"}}'),),
@@ -97,7 +97,7 @@ def test_a_conversation_survives_every_switch(
     order: tuple[str, ...],
     mode: str,
     question: Any,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     from rungwise.adapters.wires.plain.messages import read_messages
     from support.modes import ask
@@ -126,7 +126,7 @@ def test_a_conversation_survives_every_switch(
                     result.message,
                     Message("tool", (ToolResult(call.id, call.name, f"Page {number}."),)),
                 ]
-            servers[0].play([ScriptedReply(text="A heron.")])
+            servers[0].play([ScriptedReply("A heron.")])
             result = ask(client, mode, history, tools=[TOOL])
             assert result.text == "A heron."
             check(servers[0].requests[-1], [*read_messages(history)], chain[0].provider)
@@ -135,15 +135,15 @@ def test_a_conversation_survives_every_switch(
             server.provider.close()
 
 
-def test_plain_messages_of_an_answer_go_to_any_backend(stages: tuple[Stage, ...]) -> None:
+def test_plain_messages_of_an_answer_go_to_any_backend(stages: Stages) -> None:
     """What a caller has stored as JSON is read, whichever protocol is asked next."""
     for api in protocols.PROTOCOLS:
         for other in protocols.PROTOCOLS:
             stages[0].play([asks(1)])
             with Client(protocols.backend(api, stages[0].provider.base_url)) as client:
                 first = client.call("Which?", tools=[TOOL])
-            stages[1].play([ScriptedReply(text="A heron.")])
-            told = [{"role": "user", "content": "Which?"}, first.plain_message]
+            stages[1].play([ScriptedReply("A heron.")])
+            told = [user("Which?"), first.plain_message]
             told.append(
                 {
                     "role": "tool",
@@ -153,7 +153,9 @@ def test_plain_messages_of_an_answer_go_to_any_backend(stages: tuple[Stage, ...]
             )
             with Client(protocols.backend(other, stages[1].provider.base_url)) as client:
                 assert client.call(told, tools=[TOOL]).text == "A heron."
-            sent = protocols.said(stages[1].requests[-1])
+            asked = stages[1].requests[-1]
+            assert not any("type" in message for message in asked.body.get("messages", ()))
+            sent = protocols.said(asked)
             assert [one.role for one in sent if one.role != "system"] == [
                 "user",
                 "assistant",

@@ -10,9 +10,20 @@ import pytest
 from attrs import define, field
 
 import rungwise
-from rungwise import Budget, Client, Policy, ToolCall, TurnPolicy
-from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
+from rungwise import (
+    Budget,
+    Client,
+    Policy,
+    Result,
+    ToolCall,
+    ToolEnded,
+    ToolStarted,
+    TurnPolicy,
+    TurnResult,
+)
+from rungwise.testing import Clocks, EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
+from support.plain import user
 from support.runs import Serve
 from support.ways import WALL
 
@@ -24,9 +35,9 @@ OVERFLOW = ScriptedReply(
 UNLIMITED = Policy(budget=Budget(seconds=None))
 FREE = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=None))
 LONG = [
-    {"role": "user", "content": "Reeds. " * 400},
+    user("Reeds. " * 400),
     {"role": "assistant", "content": "Yes."},
-    {"role": "user", "content": "So?"},
+    user("So?"),
 ]
 
 SYNC = ("turn", "stream_turn")
@@ -57,11 +68,11 @@ class Nest:
         async with self.inner:
             return self.note(await self.inner.acall("Where?", **options))
 
-    def note(self, result: rungwise.Result) -> str:
+    def note(self, result: Result) -> str:
         self.deadlines.append(result.journal.setting.deadline)
         return result.text
 
-    def turn(self, mode: str, tool: Any = None, **options: Any) -> rungwise.TurnResult:
+    def turn(self, mode: str, tool: Any = None, **options: Any) -> TurnResult:
         """Run a turn whose only tool this is."""
         tools = {"tools": {"look": tool}} if tool is not None else {}
         return turn_modes.ask(
@@ -139,7 +150,7 @@ def test_the_tightest_counts(nest: Nest, mode: str) -> None:
 def test_the_limits_of_the_turn_are_those_of_the_call(
     nest: Nest,
     mode: str,
-    options: dict[str, Any],
+    options: Any,
     deadline: float | None,
 ) -> None:
     nest.turn(mode, lambda: nest.ask(), **options)
@@ -147,7 +158,7 @@ def test_the_limits_of_the_turn_are_those_of_the_call(
 
 
 def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
-    found: list[rungwise.Result] = []
+    found: list[Result] = []
 
     def look() -> str:
         nest.clock.advance(61)
@@ -181,7 +192,7 @@ def test_a_looser_turn_within_passes_on_the_tighter_deadline(nest: Nest, serve: 
     in a tool.
     """
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
-    clocks = rungwise.testing.Clocks(
+    clocks = Clocks(
         clock=nest.clock,
         sleep=nest.clock.sleep,
         wall_clock=lambda: WALL - 50 + nest.clock(),
@@ -204,15 +215,13 @@ def test_what_reads_the_stream_is_not_bound_by_it(nest: Nest, mode: str) -> None
     options = {"policy": FREE, "deadline": WALL + 60}
     if mode == "stream_turn":
         for event in nest.outer.stream_turn("Where?", tools=tools, **options):
-            if isinstance(event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult):
+            if isinstance(event, ToolStarted | ToolEnded | TurnResult):
                 nest.ask()
     else:
 
         async def read() -> None:
             async for event in nest.outer.astream_turn("Where?", tools=tools, **options):
-                if isinstance(
-                    event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult
-                ):
+                if isinstance(event, ToolStarted | ToolEnded | TurnResult):
                     await nest.aask()
             await nest.outer.aclose()
 
@@ -230,9 +239,7 @@ def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
     """Return `client(compactor=None)`, whose provider says once that the prompt does not fit."""
 
     def client(**options: Any) -> Client:
-        clocks = rungwise.testing.Clocks(
-            clock=nest.clock, wall_clock=lambda: WALL - 50 + nest.clock()
-        )
+        clocks = Clocks(clock=nest.clock, wall_clock=lambda: WALL - 50 + nest.clock())
         return Client(
             ways.backend(serve(OVERFLOW, ANSWER).base_url),
             **{"policy": UNLIMITED, "testing": clocks, **options},
@@ -290,7 +297,7 @@ def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) 
     inner = Client(
         ways.backend(serve(ANSWER).base_url),
         policy=UNLIMITED,
-        testing=rungwise.testing.Clocks(clock=clock),
+        testing=Clocks(clock=clock),
     )
     deadlines: dict[str, list[float | None]] = {"first": [], "second": []}
 
@@ -304,7 +311,7 @@ def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) 
         async with Client(
             ways.backend(provider.base_url),
             policy=UNLIMITED,
-            testing=rungwise.testing.Clocks(clock=clock),
+            testing=Clocks(clock=clock),
         ) as client:
             policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=seconds))
             await client.aturn("Where?", tools=[look], policy=policy)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-import rungwise
-from rungwise import Client, Journal, Limits, Policy
+from rungwise import Client, Failed, Journal, Limits, Policy, replay
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import ask
@@ -33,7 +32,7 @@ def test_what_came_is_told_and_nothing_of_what_it_says(
 ) -> None:
     provider = serve(ScriptedReply(body=body, headers={"content-type": content_type}))
     backend = protocols.backend(api, provider.base_url)
-    with Client(backend, policy=POLICY) as client, pytest.raises(rungwise.Failed) as caught:
+    with Client(backend, policy=POLICY) as client, pytest.raises(Failed) as caught:
         ask(client, mode)
     result = caught.value.result
     assert result.cause == f"the reply had no usable shape: it was {found}"
@@ -41,7 +40,7 @@ def test_what_came_is_told_and_nothing_of_what_it_says(
     text = result.journal.to_json()
     assert [(step.event, step.note) for step in result.journal.steps][-1] == ("malformed", found)
     assert "sk-secret" not in text + str(caught.value)
-    assert rungwise.replay(Journal.from_json(text)).outcome == "failed"
+    assert replay(Journal.from_json(text)).outcome == "failed"
 
 
 def test_an_empty_body_is_called_one(serve: Any) -> None:
@@ -49,7 +48,7 @@ def test_an_empty_body_is_called_one(serve: Any) -> None:
     client = Client(
         protocols.backend("openai", provider.base_url), policy=POLICY, stream_calls=False
     )
-    with client, pytest.raises(rungwise.Failed, match="it was empty"):
+    with client, pytest.raises(Failed, match="it was empty"):
         client.call("Where?")
 
 
@@ -60,7 +59,7 @@ def test_each_backend_of_a_chain_says_what_came_from_it(serve: Any) -> None:
         protocols.backend("gemini", first.base_url),
         protocols.backend("anthropic", second.base_url, name="second"),
     ]
-    with Client(chain, policy=POLICY) as client, pytest.raises(rungwise.Failed) as caught:
+    with Client(chain, policy=POLICY) as client, pytest.raises(Failed) as caught:
         client.call("Where?")
     assert (
         "(primary: malformed, HTTP 200, text/html and no JSON; second: malformed, HTTP 200, JSON of"
@@ -70,7 +69,7 @@ def test_each_backend_of_a_chain_says_what_came_from_it(serve: Any) -> None:
 
 @pytest.mark.parametrize("text", ['{"nests": 2,}', "Two nests.", '{"nests": 2} {"nests": 2}'])
 def test_an_answer_that_never_parses_is_called_so(mode: str, text: str, serve: Any) -> None:
-    provider = serve(*[ScriptedReply(text=text)] * 2)
+    provider = serve(*[ScriptedReply(text)] * 2)
     with Client(protocols.backend("openai", provider.base_url)) as client:
         result = ask(client, mode, response_format={"type": "json_object"})
     assert (result.outcome, result.text) == ("partial", text)
@@ -80,4 +79,4 @@ def test_an_answer_that_never_parses_is_called_so(mode: str, text: str, serve: A
     ] * 2
     journal = Journal.from_json(result.journal.to_json())
     assert "nests" not in result.journal.to_json()
-    assert rungwise.replay(journal).journal.steps == result.journal.steps
+    assert replay(journal).journal.steps == result.journal.steps

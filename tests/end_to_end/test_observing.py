@@ -11,13 +11,11 @@ import pytest
 import transitions
 
 import rungwise
-from rungwise import Client, ToolCall
-from rungwise.testing import ScriptedReply
+from rungwise import Client, Failed, Journal, Step, ToolCall, replay
+from rungwise.testing import Clocks, ScriptedReply
 
 DOWN = ScriptedReply(status=500)
-ANSWER = ScriptedReply(
-    text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5}
-)
+ANSWER = ScriptedReply("In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5})
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
 STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 
@@ -32,25 +30,17 @@ class Complaint(Exception):
 @pytest.mark.parametrize(
     "error", [Complaint, ValueError, TypeError, StopIteration, AssertionError, OSError]
 )
-def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]) -> None:
-    def observe(step: rungwise.Step) -> None:
+def test_an_observer_that_raises_breaks_no_call_and_its_words_are_told_nobody(
+    run: Any, error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    def observe(step: Step) -> None:
         raise error("about herons")
 
-    run([DOWN, ScriptedReply(), ANSWER], observer=observe).was(
-        "done", "In the reeds, mostly.", counts=[3]
-    )
-
-
-def test_an_observer_that_raises_is_told_of_without_its_words(
-    run: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    def observe(step: rungwise.Step) -> None:
-        raise Complaint("about herons")
-
-    run([ANSWER], observer=observe)
-    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 2  # one for each step
-    assert all("Complaint" in record.getMessage() for record in warnings)
+    ended = run([DOWN, ScriptedReply(), ANSWER], observer=observe)
+    ended.was("done", "In the reeds, mostly.", counts=[3])
+    warnings = logged(caplog, logging.WARNING)
+    assert len(warnings) == len(ended.steps)
+    assert all(error.__name__ in record.getMessage() for record in warnings)
     assert "about herons" not in caplog.text
 
 
@@ -61,12 +51,12 @@ def test_the_observer_hears_of_a_step_before_the_next_thing_happens(
     heard: list[tuple[str, int]] = []
     waits: list[float] = []
 
-    def observe(step: rungwise.Step) -> None:
+    def observe(step: Step) -> None:
         heard.append((step.event, len(provider.requests)))
         assert not waits or step.number > 2
 
     with Client(
-        backend_of(provider), observer=observe, testing=rungwise.testing.Clocks(sleep=waits.append)
+        backend_of(provider), observer=observe, testing=Clocks(sleep=waits.append)
     ) as client:
         client.call("Where?")
     assert heard == [("sent", 0), ("failed_transiently", 1), ("sent", 1), ("answered", 2)]
@@ -76,7 +66,7 @@ def test_an_observer_may_make_a_call_of_its_own(serve: Any, backend_of: Any) -> 
     provider = serve(ANSWER)
     with Client(backend_of(provider)) as other:
 
-        def observe(step: rungwise.Step) -> None:
+        def observe(step: Step) -> None:
             if step.event == "sent":
                 other.call("And storks?")
 
@@ -92,14 +82,6 @@ def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[logging.LogReco
     return [
         record for record in caplog.records if record.name == "rungwise" and record.levelno == level
     ]
-
-
-def test_a_call_that_simply_succeeds_is_told_of_at_debug_only(
-    run: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    run([ANSWER])
-    assert len(logged(caplog, logging.DEBUG)) == 2
-    assert not logged(caplog, logging.INFO) + logged(caplog, logging.WARNING)
 
 
 def test_more_than_one_attempt_is_information_and_a_fallback_a_warning(
@@ -147,7 +129,7 @@ def test_nothing_is_printed_unless_somebody_sets_up_logging() -> None:
 
 
 def test_the_journal_of_a_success_holds_every_step(run: Any) -> None:
-    ended = run([DOWN, ScriptedReply(text="Part one, ", finish="length"), ANSWER], max_tokens=700)
+    ended = run([DOWN, ScriptedReply("Part one, ", finish="length"), ANSWER], max_tokens=700)
     told = [(step.event, step.guard, step.target, step.wait) for step in ended.steps]
     assert told == [
         ("sent", None, "await", 0),
@@ -169,20 +151,12 @@ def test_the_journal_of_a_success_holds_every_step(run: Any) -> None:
 
 
 def test_a_journal_holds_no_contents_unless_the_caller_asks(serve: Any, backend_of: Any) -> None:
-    reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=[CALL])
+    reply = ScriptedReply("In the reeds.", reasoning="Herons like reeds.", tool_calls=[CALL])
     for contents in (False, True):
         with Client(backend_of(serve(reply)), contents=contents) as client:
-            told = json.loads(client.call("Where do herons nest?").journal.to_json())
+            told = str(json.loads(client.call("Where do herons nest?").journal.to_json()))
         for private in ("In the reeds.", "Herons like reeds.", CALL.arguments):
-            assert (private in _strings(told)) == contents
-
-
-def _strings(value: Any) -> set[str]:
-    if isinstance(value, dict):
-        return set().union(*map(_strings, value.values()))
-    if isinstance(value, list):
-        return set().union(*map(_strings, value))
-    return {value} if isinstance(value, str) else set()
+            assert (private in told) == contents
 
 
 def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(
@@ -193,22 +167,20 @@ def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(
         status=401, error={"message": f"Incorrect API key: {key}.", "code": "invalid_api_key"}
     )
     backend = backend_of(serve(quoting), api_key=key)
-    with Client(backend, contents=True) as client, pytest.raises(rungwise.Failed) as raised:
+    with Client(backend, contents=True) as client, pytest.raises(Failed) as raised:
         client.call("Where?")
     assert key not in raised.value.result.journal.to_json()
 
 
 def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> None:
     with (
-        Client(
-            backend_of(serve(DOWN)), testing=rungwise.testing.Clocks(sleep=lambda seconds: None)
-        ) as client,
-        pytest.raises(rungwise.Failed) as raised,
+        Client(backend_of(serve(DOWN)), testing=Clocks(sleep=lambda seconds: None)) as client,
+        pytest.raises(Failed) as raised,
     ):
         client.call("Where?")
-    journal = rungwise.Journal.from_json(raised.value.result.journal.to_json())
-    with pytest.raises(rungwise.Failed) as again:
-        rungwise.replay(journal).raise_for_outcome()
+    journal = Journal.from_json(raised.value.result.journal.to_json())
+    with pytest.raises(Failed) as again:
+        replay(journal).raise_for_outcome()
     assert str(again.value) == str(raised.value)
 
 
@@ -225,16 +197,16 @@ def test_a_replay_that_differs_names_the_first_step(
     serve: Any,
     backend_of: Any,
     number: int,
-    changed: dict[str, Any],
+    changed: Any,
 ) -> None:
     with Client(
         backend_of(serve(DOWN, ANSWER)),
-        testing=rungwise.testing.Clocks(sleep=lambda seconds: None, jitter=lambda: 0.0),
+        testing=Clocks(sleep=lambda seconds: None, jitter=lambda: 0.0),
     ) as client:
         document = json.loads(client.call("Where?").journal.to_json())
     document["steps"][number - 1].update(changed)
     with pytest.raises(rungwise.JournalMismatch, match=f"step {number}:"):
-        rungwise.replay(rungwise.Journal.from_json(json.dumps(document)))
+        replay(Journal.from_json(json.dumps(document)))
 
 
 def test_the_jitter_that_was_drawn_is_replayed(run: Any) -> None:
@@ -245,7 +217,7 @@ def test_the_jitter_that_was_drawn_is_replayed(run: Any) -> None:
 
 @STREAMS
 def test_a_stream_shows_each_step_where_it_happened(run: Any) -> None:
-    ended = run([ScriptedReply(text="In the banana grove.", finish="banana"), ANSWER])
+    ended = run([ScriptedReply("In the banana grove.", finish="banana"), ANSWER])
     kinds = [type(event).__name__ for event in ended.events]
     merged = [kind for index, kind in enumerate(kinds) if index == 0 or kind != kinds[index - 1]]
     assert merged == ["Step", "Text", "Step", "Discard", "Step", "Text", "Step", "Result"]
@@ -257,7 +229,7 @@ def test_our_steps_and_the_machine_log_to_their_own_loggers(
     caplog.set_level(logging.DEBUG)
     with Client(
         backend_of(serve(ScriptedReply(), ANSWER)),
-        testing=rungwise.testing.Clocks(sleep=lambda _: None),
+        testing=Clocks(sleep=lambda _: None),
     ) as client:
         client.call("Where?")
     assert [
@@ -297,13 +269,11 @@ def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(
     for streams in (True, False):
         given = {
             "stream_calls": streams,
-            "testing": rungwise.testing.Clocks(
-                wall_clock=lambda: 1_764_000_000.5, sleep=lambda _: None
-            ),
+            "testing": Clocks(wall_clock=lambda: 1_764_000_000.5, sleep=lambda _: None),
         }
         with Client(backend_of(serve(DOWN, ANSWER)), **given) as client:
             result = client.call("Where?")
-        journal = rungwise.Journal.from_json(result.journal.to_json())
+        journal = Journal.from_json(result.journal.to_json())
         assert (journal.started, [link.model for link in journal.setting.chain]) == (
             1_764_000_000.5,
             ["m"],
@@ -315,7 +285,7 @@ def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(
             if streams
             else firsts[3] is None
         )
-        again = rungwise.replay(journal).journal
+        again = replay(journal).journal
         assert (again.started, [step.first_token for step in again.steps]) == (
             journal.started,
             firsts,
@@ -326,7 +296,7 @@ def test_a_journal_of_before_says_nothing_of_times_and_models(serve: Any, backen
     with Client(backend_of(serve(ANSWER))) as client:
         document = json.loads(client.call("Where?").journal.to_json())
     del document["started"], document["chain"][0]["model"], document["steps"][1]["first_token"]
-    journal = rungwise.Journal.from_json(json.dumps(document))
+    journal = Journal.from_json(json.dumps(document))
     assert (journal.started, journal.setting.chain[0].model, journal.steps[1].first_token) == (
         None,
         None,
@@ -334,13 +304,11 @@ def test_a_journal_of_before_says_nothing_of_times_and_models(serve: Any, backen
     )
     assert "started" not in json.loads(journal.to_json())
     with pytest.raises(rungwise.ConfigurationError, match="'started' must be a number"):
-        rungwise.Journal.from_json(json.dumps({**document, "started": "now"}))
+        Journal.from_json(json.dumps({**document, "started": "now"}))
 
 
 def test_a_turn_says_when_it_began(serve: Any, backend_of: Any) -> None:
-    with Client(
-        backend_of(serve(ANSWER)), testing=rungwise.testing.Clocks(wall_clock=lambda: 17.0)
-    ) as client:
+    with Client(backend_of(serve(ANSWER)), testing=Clocks(wall_clock=lambda: 17.0)) as client:
         journal = client.turn("Where?").journal
     assert [journal.started, *(call.started for call in journal.calls)] == [17.0, 17.0]
     assert json.loads(journal.to_json())["started"] == 17.0

@@ -1,6 +1,5 @@
 """Calls over Ollama's native chat, in every mode: what was sent, and what became of it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,11 +14,7 @@ from support import ways
 from support.modes import EVERY, WHOLE, ask, options_of, streams, waits_into
 from support.runs import Serve
 
-WELL = ScriptedReply(text="In the reeds, mostly.")
-HINTS = rungwise.Hints(
-    placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="{reasoning}"
-)
-POLICY = rungwise.Policy(hints=HINTS)
+WELL = ScriptedReply("In the reeds, mostly.")
 TOOL = {
     "type": "function",
     "function": {
@@ -46,24 +41,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 class Made:
     """A call that was made: what came of it, and the bodies that were sent."""
 
-    def __init__(
-        self,
-        mode: str,
-        chain: Sequence[Any],
-        asked: Any = "Where?",
-        **options: Any,
-    ) -> None:
-        self.waits: list[float] = []
-        policy = options.pop("policy", POLICY)
-        given = {**options_of(mode), **waits_into(self.waits)}
-        if "compactor" in options:
-            given["compactor"] = options.pop("compactor")
+    def __init__(self, mode: str, chain: Any, asked: Any = "Where?", **options: Any) -> None:
         self.events: list[Any] = []
-        options["events"] = self.events
-        try:
-            self.result = ask(Client(chain, policy=policy, **given), mode, asked, **options)
-        except rungwise.CallError as error:
-            self.result = error.result
+        client = Client(chain, **options_of(mode), **waits_into([]))
+        self.result = ask(client, mode, asked, events=self.events, **options)
         self.path = [step.target for step in self.result.journal.steps if step.target != "await"]
 
 
@@ -76,7 +57,7 @@ def bodies(provider: EmbeddedProvider) -> list[Any]:
 
 
 def test_an_answer(serve: Serve, mode: str) -> None:
-    provider = serve(ScriptedReply(text="In the reeds, mostly.", reasoning="Herons like reeds."))
+    provider = serve(ScriptedReply("In the reeds, mostly.", reasoning="Herons like reeds."))
     made = Made(
         mode,
         [backend(provider)],
@@ -142,9 +123,7 @@ def test_a_round_of_tools_goes_back_with_its_thinking(serve: Serve, mode: str) -
 
 
 def test_a_stream_that_only_stops_is_no_answer(serve: Serve, mode: str) -> None:
-    provider = serve(
-        ScriptedReply(text="In the reeds, ", done=False), ScriptedReply(text="mostly.")
-    )
+    provider = serve(ScriptedReply("In the reeds, ", done=False), ScriptedReply("mostly."))
     made = Made(mode, [backend(provider)])
     assert (made.result.text, made.path[-2:]) == (WELL.text, ["continuation", "done"])
 
@@ -171,7 +150,7 @@ def test_a_whole_body_in_the_place_of_a_stream_is_read(serve: Serve, way: str) -
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_lines_may_come_in_pieces_of_any_size(serve: Serve, mode: str, size: int) -> None:
     reply = ScriptedReply(
-        text="In the reeds, 🐦 mostly.", reasoning="Herons?", chunk_size=1, write_sizes=(size,)
+        "In the reeds, 🐦 mostly.", reasoning="Herons?", chunk_size=1, write_sizes=(size,)
     )
     made = Made(mode, [backend(serve(reply))])
     assert (made.result.text, made.result.reasoning) == (reply.text, reply.reasoning)

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, Message, Result, TextPart, ToolCall
+from rungwise import Client, Message, TextPart, ToolCall
 from rungwise.adapters.wires.chat.backend import STAND_IN
 from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.modes import options_of
+from support.modes import ask, options_of
+from support.plain import bad_request, user
 
-ASKED = {"role": "user", "content": "Where do herons nest?"}
+ASKED = user("Where do herons nest?")
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
 DETAILS = [
     {
@@ -38,7 +39,7 @@ SIGNED = {
 PLAIN = {"id": "call_1", "type": "function", "function": FUNCTION}
 PORTABLE = {"role": "assistant", "content": "I look.", "tool_calls": [PLAIN]}
 OWN = {**PORTABLE, "tool_calls": [SIGNED], "reasoning_details": DETAILS}
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+ANSWER = ScriptedReply("In the reeds, mostly.")
 EVERY_MODE = pytest.mark.parametrize("mode", ["stream", "call", "whole"])
 
 
@@ -70,22 +71,15 @@ def deltas() -> list[dict[str, Any]]:
     ]
 
 
+def whole(message: Any) -> str:
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return json.dumps({"choices": [choice]})
+
+
 def asks(request: ReceivedRequest) -> ScriptedReply:
     """Reason, say something and call a tool, each with what the provider wants back."""
     if not request.body.get("stream"):
-        return ScriptedReply(
-            body=json.dumps(
-                {
-                    "choices": [
-                        {
-                            "index": 0,
-                            "message": OWN,
-                            "finish_reason": "tool_calls",
-                        }
-                    ]
-                }
-            )
-        )
+        return ScriptedReply(body=whole(OWN))
     chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas()]
     chunks.append(
         {
@@ -104,12 +98,6 @@ def asks(request: ReceivedRequest) -> ScriptedReply:
     )
 
 
-def ask(client: Client, messages: list[Any], *, mode: str = "call") -> Result:
-    result = list(client.stream(messages))[-1] if mode == "stream" else client.call(messages)
-    assert isinstance(result, Result)
-    return result
-
-
 def sent(provider: Any) -> list[Any]:
     return [
         request.body["messages"][1]
@@ -122,8 +110,8 @@ def sent(provider: Any) -> list[Any]:
 def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(asks, ANSWER)
     with Client(backend_of(provider), **options_of(mode)) as client:
-        first = ask(client, [ASKED], mode=mode)
-        assert ask(client, [ASKED, first.message, FOUND], mode=mode).text == "In the reeds, mostly."
+        first = ask(client, mode, [ASKED])
+        assert ask(client, mode, [ASKED, first.message, FOUND]).text == "In the reeds, mostly."
     assert sent(provider) == [OWN]
     assert [type(part) for part in first.message.parts] == [
         ReasoningPart,
@@ -138,12 +126,12 @@ def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any,
 @EVERY_MODE
 def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any, mode: str) -> None:
     with Client(backend_of(serve(asks)), **options_of(mode)) as client:
-        turn = ask(client, [ASKED], mode=mode).message
+        turn = ask(client, mode, [ASKED]).message
     other = serve(ANSWER)
     with Client(backend_of(other)) as client:
-        ask(client, [ASKED, turn, FOUND])
+        client.call([ASKED, turn, FOUND])
     with Client(backend_of(other, model="another")) as client:
-        ask(client, [ASKED, turn, FOUND])
+        client.call([ASKED, turn, FOUND])
     assert sent(other) == [PORTABLE, PORTABLE]
 
 
@@ -151,16 +139,14 @@ def test_after_a_fallback_each_gets_its_own(serve: Any, backend_of: Any) -> None
     down = serve(ScriptedReply(status=401))
     provider = serve(asks, ANSWER)
     with Client([backend_of(down), backend_of(provider, name="second")], health=None) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
+        client.call([ASKED, client.call([ASKED]).message, FOUND])
     assert (sent(down), sent(provider)) == ([PORTABLE], [OWN])
 
 
 def test_a_provider_that_rejects_its_own_signature_gets_none(serve: Any, backend_of: Any) -> None:
-    provider = serve(
-        asks, ScriptedReply(status=400, error={"message": "Corrupted thought signature."}), ANSWER
-    )
+    provider = serve(asks, bad_request("Corrupted thought signature."), ANSWER)
     with Client(backend_of(provider)) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
+        client.call([ASKED, client.call([ASKED]).message, FOUND])
     assert sent(provider) == [OWN, PORTABLE]
 
 
@@ -168,14 +154,13 @@ def test_a_provider_that_rejects_its_own_signature_gets_none(serve: Any, backend
 def test_a_provider_that_wants_plain_reasoning_back_gets_that(
     serve: Any, backend_of: Any, thought: str
 ) -> None:
-    wanted = "The `reasoning_content` in the thinking mode must be passed back to the API."
     provider = serve(
-        ScriptedReply(text="I look.", reasoning=thought),
-        ScriptedReply(status=400, error={"message": wanted}),
+        ScriptedReply("I look.", reasoning=thought),
+        bad_request(WANTED),
         ANSWER,
     )
     with Client(backend_of(provider)) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).message, {"role": "user", "content": "And?"}])
+        client.call([ASKED, client.call([ASKED]).message, user("And?")])
     message = {"role": "assistant", "content": "I look."}
     assert sent(provider) == [message, {**message, "reasoning_content": thought or STAND_IN}]
 
@@ -184,7 +169,7 @@ def test_messages_and_copies_of_results_hold_no_parts_of_the_provider(
     serve: Any, backend_of: Any
 ) -> None:
     with Client(backend_of(serve(asks))) as client:
-        result = ask(client, [ASKED])
+        result = client.call([ASKED])
     for each in (result, pickle.loads(pickle.dumps(result))):
         assert each.plain_message == PORTABLE
         assert each.plain_message_with_reasoning == {
@@ -205,29 +190,16 @@ def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(
         "reasoning_details": deep,
         "tool_calls": [{**PLAIN, "extra_content": {"x": deep}}],
     }
-    body = json.dumps(
-        {
-            "choices": [
-                {
-                    "index": 0,
-                    "message": message,
-                    "finish_reason": "tool_calls",
-                }
-            ]
-        }
-    )
-    provider = serve(ScriptedReply(body=body), ANSWER)
+    provider = serve(ScriptedReply(body=whole(message)), ANSWER)
     with Client(backend_of(provider)) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
+        client.call([ASKED, client.call([ASKED]).message, FOUND])
     assert sent(provider) == [PORTABLE]
 
 
 def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: Any) -> None:
-    provider = serve(
-        ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")
-    )
+    provider = serve(ScriptedReply("In the reeds, ", finish="length"), ScriptedReply("mostly."))
     with Client(backend_of(provider)) as client:
-        assert ask(client, [ASKED]).message == Message.saying("assistant", "In the reeds, mostly.")
+        assert client.call([ASKED]).message == Message.saying("assistant", "In the reeds, mostly.")
 
 
 # reasoning that a provider wants back, as DeepSeek and Kimi do in a tool loop
@@ -235,11 +207,6 @@ def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: A
 
 THOUGHT = "Herons like shallow water and reeds."
 WANTED = "The `reasoning_content` in the thinking mode must be passed back to the API."
-CALL = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "look", "arguments": '{"city": "Malmö"}'},
-}
 DOWN = ScriptedReply(status=401)
 
 FIELDS = pytest.mark.parametrize(
@@ -290,8 +257,8 @@ FIELDS = pytest.mark.parametrize(
 
 def conversation(given: dict[str, Any]) -> list[Any]:
     return [
-        {"role": "user", "content": "Where do herons nest?"},
-        {"role": "assistant", "content": None, "tool_calls": [CALL], **given},
+        user("Where do herons nest?"),
+        {"role": "assistant", "content": None, "tool_calls": [PLAIN], **given},
         {
             "role": "tool",
             "tool_call_id": "call_1",
@@ -307,7 +274,7 @@ def deepseek(answer: ScriptedReply = ANSWER) -> Callable[[ReceivedRequest], Scri
         turns = [message for message in request.body["messages"] if message["role"] == "assistant"]
         if all(turn.get("reasoning_content") for turn in turns):
             return answer
-        return ScriptedReply(status=400, error={"message": WANTED, "code": "invalid_request_error"})
+        return bad_request(WANTED, code="invalid_request_error")
 
     return reply
 
@@ -321,18 +288,18 @@ def given_back(request: ReceivedRequest) -> list[Any]:
 
 
 @FIELDS
-@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("mode", ["call", "stream"])
 def test_it_is_given_back(
     serve: Any,
     backend_of: Any,
-    given: dict[str, Any],
+    given: Any,
     wanted: str,
-    streams: bool,
+    mode: str,
 ) -> None:
     provider = serve(deepseek())
     with Client(backend_of(provider)) as client:
         messages = conversation(given)
-        result = list(client.stream(messages))[-1] if streams else client.call(messages)
+        result = ask(client, mode, messages)
     assert result.text == "In the reeds, mostly."
     assert given_back(provider.requests[-1]) == [wanted]
     assert len(provider.requests) == (1 if given.get("reasoning_content") else 2)
@@ -340,35 +307,20 @@ def test_it_is_given_back(
 
 
 @FIELDS
-def test_it_is_given_back_after_a_switch_of_backend(
-    run: Any, given: dict[str, Any], wanted: str
-) -> None:
+def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: Any, wanted: str) -> None:
     messages = conversation({**given, "content": None})  # that `run` compares
     wanted = STAND_IN if "content" in given else wanted
     ended = run([DOWN], [deepseek()], messages=messages)
     ended.was("done", path="fallback repair done", waits=[])
     assert [given_back(request) for request in ended.by_backend[1]] == [[None], [wanted]]
     last = ended.bodies[-1]["messages"][1]
-    assert last["tool_calls"] == [CALL]
+    assert last["tool_calls"] == [PLAIN]
     assert not {"reasoning", "reasoning_text", "reasoning_details", "thinking_blocks"} & last.keys()
 
 
-def test_it_is_given_back_once_and_not_for_ever(serve: Any, backend_of: Any) -> None:
-    rejected = ScriptedReply(status=400, error={"message": WANTED})
-    provider = serve(rejected)
-    with (
-        Client(backend_of(provider)) as client,
-        pytest.raises(Exception, match="reasoning_missing"),
-    ):
-        client.call(conversation({}))
-    assert len(provider.requests) == 2
-
-
 def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of: Any) -> None:
-    rejected = ScriptedReply(
-        status=400, error={"message": "property 'reasoning_content' is unsupported"}
-    )
-    provider = serve(ScriptedReply(status=400, error={"message": WANTED}), rejected, ANSWER)
+    rejected = bad_request("property 'reasoning_content' is unsupported")
+    provider = serve(bad_request(WANTED), rejected, ANSWER)
     with Client(backend_of(provider)) as client:
         assert client.call(conversation({})).text == "In the reeds, mostly."
     assert [given_back(request) for request in provider.requests] == [[None], [STAND_IN], [None]]
@@ -377,7 +329,7 @@ def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of
 def test_the_fallback_gets_none_unless_it_asks_for_it_too(run: Any) -> None:
     ended = run(
         [DOWN],
-        [ScriptedReply(status=400, error={"message": WANTED})],
+        [bad_request(WANTED)],
         [ANSWER],
         messages=conversation({}),
     )
@@ -390,37 +342,17 @@ def test_the_fallback_gets_none_unless_it_asks_for_it_too(run: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "reasoning", "requests"),
+    [("plain_message", STAND_IN, 3), ("plain_message_with_reasoning", THOUGHT, 2)],
+)
 def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning(
-    serve: Any, backend_of: Any
+    serve: Any, backend_of: Any, kind: str, reasoning: str, requests: int
 ) -> None:
-    asks = ScriptedReply(
-        reasoning=THOUGHT,
-        tool_calls=(
-            {
-                "id": "call_1",
-                "name": "look",
-                "arguments": "{}",
-            },
-        ),
-    )
-    for property_name, reasoning in (
-        ("plain_message", STAND_IN),
-        ("plain_message_with_reasoning", THOUGHT),
-    ):
-        provider = serve(asks, deepseek())
-        if property_name == "plain_message":
-            provider = serve(asks, deepseek(), deepseek())
-        with Client(backend_of(provider)) as client:
-            messages: list[Any] = [{"role": "user", "content": "Where do herons nest?"}]
-            first = client.call(messages)
-            messages += [
-                getattr(first, property_name),
-                {
-                    "role": "tool",
-                    "tool_call_id": "call_1",
-                    "content": "Three nests.",
-                },
-            ]
-            assert client.call(messages).text == "In the reeds, mostly."
-        assert given_back(provider.requests[-1]) == [reasoning]
-        assert len(provider.requests) == (3 if property_name == "plain_message" else 2)
+    asks = ScriptedReply(reasoning=THOUGHT, tool_calls=(ToolCall("call_1", "look", "{}"),))
+    provider = serve(asks, deepseek(), deepseek())
+    with Client(backend_of(provider)) as client:
+        message = getattr(client.call([ASKED]), kind)
+        assert client.call([ASKED, message, FOUND]).text == "In the reeds, mostly."
+    assert given_back(provider.requests[-1]) == [reasoning]
+    assert len(provider.requests) == requests

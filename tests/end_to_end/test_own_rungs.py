@@ -10,6 +10,7 @@ import pytest
 import rungwise
 from rungwise import CALL, Fact, Policy, Rung
 from rungwise.testing import ScriptedReply
+from support.plain import user
 
 HINT = "Answer the question about the herons."
 WRONG = "Cats sleep a lot, on sofas mostly."
@@ -30,10 +31,10 @@ def entreating() -> Policy:
 
 @pytest.mark.sampled(3)
 def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run: Any) -> None:
-    ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=entreating())
+    ended = run([ScriptedReply(WRONG), ScriptedReply(RIGHT)], policy=entreating())
     ended.was("done", RIGHT, path="entreat done")
     asked, entreated = (body["messages"] for body in ended.bodies)
-    assert entreated == [*asked, {"role": "user", "content": HINT}]
+    assert entreated == [*asked, user(HINT)]
     assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [
         WRONG
     ] * bool(ended.events)
@@ -42,21 +43,17 @@ def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run
 @pytest.mark.parametrize("prefill", ["no", "trailing"])
 def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill: str) -> None:
     script = [
-        ScriptedReply(text=WRONG),
-        ScriptedReply(text=RIGHT[:19], finish="length"),
-        ScriptedReply(text=RIGHT[19:]),
+        ScriptedReply(WRONG),
+        ScriptedReply(RIGHT[:19], finish="length"),
+        ScriptedReply(RIGHT[19:]),
     ]
     ended = run(script, policy=entreating(), backends=[{"prefill": prefill}])
     ended.was("done", RIGHT, path="entreat continuation done")
     [asked, _, gone_on] = [body["messages"] for body in ended.bodies]
-    notice = (
-        []
-        if prefill == "trailing"
-        else [{"role": "user", "content": rungwise.Hints().continuation}]
-    )
+    notice = [] if prefill == "trailing" else [user(rungwise.Hints().continuation)]
     assert gone_on == [
         *asked,
-        {"role": "user", "content": HINT},
+        user(HINT),
         {"role": "assistant", "content": RIGHT[:19]},
         *notice,
     ]

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 import rungwise
+from rungwise import Policy
 from rungwise.core import Failure, Reply
 from rungwise.fsm.analysis.certificate.courses import Scene, course_of, reported, scenes_of
 from rungwise.fsm.analysis.certificate.enactment import ANSWER
 from rungwise.fsm.analysis.certificate.troubles import Response, Trouble, troubles_of
 from rungwise.testing import ScriptedReply
 
-DEFAULT = rungwise.Policy()
-POOR = rungwise.Policy(budget=rungwise.Budget(attempts=9, money=0.031, output_tokens=2600))
+DEFAULT = Policy()
+POOR = Policy(budget=rungwise.Budget(attempts=9, money=0.031, output_tokens=2600))
 PRICES = rungwise.Prices(1, 10)
-SHORT = rungwise.Policy(
+SHORT = Policy(
     timeouts=rungwise.Timeouts(
         connect=5,
         first_token=0.1,
@@ -52,7 +53,7 @@ def scripted(
 
 
 def over_http(
-    policy: rungwise.Policy,
+    policy: Policy,
     trouble: Trouble,
     scene: Scene,
     provider: Any,
@@ -104,7 +105,7 @@ def test_each_trouble_leads_over_http_where_the_review_says(
     rungwise_provider: Any,
     rungwise_client: Any,
     name: str,
-    policy: rungwise.Policy,
+    policy: Policy,
 ) -> None:
     trouble = TROUBLES[name]
     asked = {"max_tokens": 1000, "input_tokens": 100}

@@ -1,5 +1,6 @@
 """`rungwise proxy` as a command: what it refuses, what it says, how it ends, and what it keeps."""
 
+import json
 import os
 import signal
 import socket
@@ -20,7 +21,7 @@ from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, sdks
 from support.command_line import invoke, read_until, start
 from support.gateways import PATHS, written
-from support.runs import Stage
+from support.runs import Stages
 from support.sdks import APIS
 from support.waiting import patience, until
 
@@ -32,22 +33,29 @@ pytestmark = pytest.mark.sampled(1)
 
 def hanging(request: ReceivedRequest) -> ScriptedReply:
     """Fall silent for ever in the middle of a text."""
-    reply = ScriptedReply(text=TEXT, chunk_size=20, hang=True)
+    reply = ScriptedReply(TEXT, chunk_size=20, hang=True)
     pieces = render(reply, request.body, path=request.path).pieces
     return attrs.evolve(reply, cut_after=sum(map(len, pieces[:3])))
 
 
-def chains(folder: Path, url: str, more: str = "") -> Path:
+def chains(folder: Path, url: str) -> Path:
     """Write the file of a chain."""
     path = folder / "chains.toml"
     backend = (
         f'api = "openai"\nmodel = "m"\nbase_url = "{url}"\nkey_env = '
         f'"BACKEND_KEY"\nprices = [1, 2]\n'
     )
-    path.write_text(
-        f"[budget]\nseconds = 60\n{more}\n[[chain.default]]\n{backend}[[chain.other]]\n{backend}"
-    )
+    both = f"[[chain.default]]\n{backend}[[chain.other]]\n{backend}"
+    path.write_text(f"[budget]\nseconds = 60\n{both}")
     return path
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the file of a chain whose keys are there."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    return chains(tmp_path, "http://127.0.0.1:9/v1")
 
 
 @contextmanager
@@ -66,9 +74,9 @@ def running(*arguments: Any) -> Iterator[tuple[Any, str]]:
         process.stderr.close()
 
 
-def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: Stages) -> None:
     """One process shows it all: each takes a second to start."""
-    stages[0].play([ScriptedReply(text=TEXT)])
+    stages[0].play([ScriptedReply(TEXT)])
     journals = tmp_path / "journals"
     file = chains(tmp_path, stages[0].provider.base_url)
     options = (file, "--journals", journals, "--client-key-env", "PROXY_KEY", "--drain", "0.2")
@@ -106,13 +114,14 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage
     assert not [
         secret for secret in (sdks.KEY, protocols.KEY, sdks.QUESTION, TEXT) if secret in shown
     ]
-    assert len([*journals.glob("*.json")]) == 4 + 1 + len(asked)
+    outcomes = [json.loads(path.read_text())["outcome"] for path in journals.glob("*.json")]
+    assert sorted(outcomes) == ["cancelled"] * len(asked) + ["done"] * 5
     for path in (journal, *kept):
         explained = invoke("explain", path)
         assert (explained.exit_code, "done" in explained.output) == (0, True), explained.output
 
 
-def test_ctrl_c_ends_it(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+def test_ctrl_c_ends_it(tmp_path: Path, stages: Stages) -> None:
     with running(chains(tmp_path, stages[0].provider.base_url)) as (process, url):
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 0}
         assert {each["id"] for each in httpx.get(f"{url}/v1/models").json()["data"]} == {
@@ -156,79 +165,60 @@ def test_a_bad_file_is_refused(text: str, word: str, tmp_path: Path) -> None:
     assert "Traceback" not in result.output
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert invoke("proxy", tmp_path / "none.toml").exit_code == 2
+OTHERS = ("0.0.0.0", "192.168.0.7", "::", "example.com")
+NOBODY = ("::1", "256.1.1.1", "203.0.113.7", "no such host")
+KEYLESS = ("NOT_SET_AT_ALL", "EMPTY", "BLANK", "sk-this-is-a-key-itself")
 
 
-def test_a_taken_port_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *[(["--host", host], "--client-key-env") for host in OTHERS],
+        *[(["--host", host, "--client-key-env", "PROXY_KEY"], "") for host in NOBODY],
+        *[(["--client-key-env", name], "") for name in KEYLESS],
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    options: Any, says: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.setenv("BLANK", " ")
+    result = invoke("proxy", path, "--port", 0, *options)
+    assert result.exit_code == 2, result.output
+    assert says in result.output
+    assert "Traceback" not in result.output
+    assert "sk-this" not in result.output
+
+
+def test_a_taken_port_is_refused(path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
-        result = invoke("proxy", chains(tmp_path, "http://127.0.0.1:9/v1"), "--port", port)
+        result = invoke("proxy", path, "--port", port)
     assert (result.exit_code, str(port) in result.output) == (2, True)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.0.7", "::", "example.com"])
-def test_others_reach_it_with_a_key_alone(host: str, tmp_path: Path) -> None:
-    result = invoke("proxy", chains(tmp_path, "http://127.0.0.1:9/v1"), "--host", host)
-    assert (result.exit_code, "--client-key-env" in result.output) == (2, True)
-
-
-@pytest.mark.parametrize("value", [None, "", " "])
-def test_a_key_that_is_missing_is_refused(
-    value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
-    if value is not None:
-        monkeypatch.setenv("A_KEY", value)
-    path = chains(tmp_path, "http://127.0.0.1:9/v1")
-    for name in ("A_KEY", "sk-this-is-a-key-itself"):
-        result = invoke("proxy", path, "--client-key-env", name)
-        assert result.exit_code == 2
-        assert "sk-this" not in result.output
-
-
-def test_a_folder_that_is_a_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
-    path = chains(tmp_path, "http://127.0.0.1:9/v1")
+def test_a_file_that_is_missing_and_a_folder_that_is_a_file_are_refused(path: Path) -> None:
+    assert invoke("proxy", path.with_name("none.toml")).exit_code == 2
     for folder in (path, path / "below"):
         assert invoke("proxy", path, "--journals", folder).exit_code == 2
-    assert os.listdir(tmp_path) == ["chains.toml"]
+    assert os.listdir(path.parent) == ["chains.toml"]
 
 
-@pytest.mark.parametrize("host", ["::1", "256.1.1.1", "203.0.113.7", "no such host"])
-def test_an_address_of_nobody_is_refused(
-    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in VARIABLES.items():
-        monkeypatch.setenv(name, value)
-    path = chains(tmp_path, "http://127.0.0.1:9/v1")
-    result = invoke("proxy", path, "--host", host, "--client-key-env", "PROXY_KEY", "--port", 0)
-    assert result.exit_code == 2, result.output
-    assert "Traceback" not in result.output
-
-
-def test_the_options_reach_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
-    path = chains(tmp_path, "http://127.0.0.1:9/v1")
-    app = _app(
-        clients_in(str(path), max_connections=3), None, 3, hold=True, forward=True, journals=None
-    )
+def test_the_options_reach_the_application(path: Path) -> None:
+    clients = clients_in(str(path), max_connections=3)
+    app = _app(clients, None, 3, hold=True, forward=True, journals=None)
     assert (app.gateway.hold, app.forwards, app.most, app.key) == (True, True, 3, None)
     assert {*app.gateway.chains} == {"default", "other", "*"}
     assert app.gateway.chains["*"] is app.gateway.chains["default"]
     path.write_text(path.read_text().replace("chain.default", "chain.another"))
-    app = _app(
-        clients_in(str(path), max_connections=3), None, 3, hold=False, forward=False, journals=None
-    )
+    clients = clients_in(str(path), max_connections=3)
+    app = _app(clients, None, 3, hold=False, forward=False, journals=None)
     assert {*app.gateway.chains} == {"another", "other"}, (
         "which of them an unknown model means, nobody knows"
     )
 
 
-def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
+def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: Stages) -> None:
     stages[0].play([hanging])
     file = chains(tmp_path, stages[0].provider.base_url)
     with (

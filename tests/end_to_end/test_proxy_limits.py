@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
-import httpx
 import pytest
 
 from rungwise import Result
@@ -15,12 +14,11 @@ from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.gateway.proxy import Proxy
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support import sdks
 from support.gateways import PATHS, client_over, path_of, written
-from support.proxied import Exchange, served
-from support.runs import Stage
+from support.proxied import Exchange
+from support.runs import Stage, Stages
 from support.sdks import APIS
-from support.waiting import auntil, until
+from support.waiting import auntil
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
 JSON: Final = {"content-type": "application/json"}
@@ -34,9 +32,15 @@ MEMBERS: Final = {
 pytestmark = pytest.mark.sampled(1)
 
 
+every = pytest.mark.parametrize("api", APIS)
+
+
+ANSWERS: Final = (ScriptedReply(TEXT),)
+
+
 def hanging(request: ReceivedRequest) -> ScriptedReply:
     """Fall silent for ever in the middle of a text."""
-    reply = ScriptedReply(text=TEXT, chunk_size=20, hang=True)
+    reply = ScriptedReply(TEXT, chunk_size=20, hang=True)
     pieces = render(reply, request.body, path=request.path).pieces
     return attrs.evolve(reply, cut_after=sum(map(len, pieces[:4])))
 
@@ -59,7 +63,10 @@ def request_of(
 
 
 def over(
-    stage: Stage, play: Callable[[Any, Any], Awaitable[None]], script: list[Any], **options: Any
+    stage: Stage,
+    play: Callable[[Any, Any], Awaitable[None]],
+    script: Any = ANSWERS,
+    **options: Any,
 ) -> list[Result]:
     """Play with an application over a scripted server, and return the results that it kept."""
     kept: list[Result] = []
@@ -77,8 +84,8 @@ def over(
     return kept
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_body_that_is_too_large_is_413(api: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_a_body_that_is_too_large_is_413(api: str, stages: Stages) -> None:
     async def play(app: Any, client: Any) -> None:
         app.largest_body = 1_000
         exchange = Exchange(app, path=PATHS[api], headers=dict(JSON))
@@ -89,13 +96,13 @@ def test_a_body_that_is_too_large_is_413(api: str, stages: tuple[Stage, ...]) ->
         assert MEMBERS[api] in json.loads(exchange.body)
         assert exchange.messages.empty(), "nothing more was read than was needed"
 
-    over(stages[0], play, [ScriptedReply(text=TEXT)])
+    over(stages[0], play)
     assert stages[0].requests == []
 
 
-@pytest.mark.parametrize("api", APIS)
+@every
 def test_a_body_that_does_not_come_is_408(
-    api: str, stages: tuple[Stage, ...], monkeypatch: pytest.MonkeyPatch
+    api: str, stages: Stages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asgi, "BODY_SECONDS", 0.01)
 
@@ -106,11 +113,11 @@ def test_a_body_that_does_not_come_is_408(
         assert (exchange.status, exchange.is_over) == (408, True)
         assert MEMBERS[api] in json.loads(exchange.body)
 
-    over(stages[0], play, [ScriptedReply(text=TEXT)])
+    over(stages[0], play)
 
 
 def test_a_client_that_leaves_before_its_body_has_come_gets_nothing(
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     async def play(app: Any, client: Any) -> None:
         exchange = Exchange(app, path=PATHS["openai"], headers=dict(JSON))
@@ -118,12 +125,12 @@ def test_a_client_that_leaves_before_its_body_has_come_gets_nothing(
         exchange.leave()
         await exchange.run()
 
-    over(stages[0], play, [ScriptedReply(text=TEXT)])
+    over(stages[0], play)
     assert stages[0].requests == []
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_too_many_requests_are_503_with_retry_after(api: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_too_many_requests_are_503_with_retry_after(api: str, stages: Stages) -> None:
     async def play(app: Any, client: Any) -> None:
         first = request_of(app, "openai")
         running = asyncio.create_task(first.run())
@@ -135,7 +142,7 @@ def test_too_many_requests_are_503_with_retry_after(api: str, stages: tuple[Stag
         first.leave()
         await running
         third = request_of(app, api)
-        stages[0].play([ScriptedReply(text=TEXT)])
+        stages[0].play([ScriptedReply(TEXT)])
         assert (await third.run()).status == 200, "there is a place again"
 
     over(stages[0], play, [hanging], most=1)
@@ -143,10 +150,8 @@ def test_too_many_requests_are_503_with_retry_after(api: str, stages: tuple[Stag
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("api", APIS)
-def test_a_client_that_goes_away_cancels_its_call(
-    api: str, streams: bool, stages: tuple[Stage, ...]
-) -> None:
+@every
+def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stages: Stages) -> None:
     async def play(app: Any, client: Any) -> None:
         exchange = request_of(app, api, streams=streams)
         running = asyncio.create_task(exchange.run())
@@ -163,79 +168,23 @@ def test_a_client_that_goes_away_cancels_its_call(
     assert len(stages[0].requests) == 1
 
 
-@pytest.mark.own_connections
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_client_that_closes_its_socket_cancels_its_call(
-    streams: bool, stages: tuple[Stage, ...]
-) -> None:
-    stages[0].play([hanging])
-    with client_over(["openai"], stages[:1]) as client, served(Proxy(Gateway(client))) as url:
-        body = {**written("openai"), "stream": streams}
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url + PATHS["openai"], json=body, timeout=httpx.Timeout(10, read=0.3))
-        until(lambda: stages[0].provider.open_connections == 0)
-        until(lambda: httpx.get(f"{url}/healthz").json()["running"] == 0)
-    assert len(stages[0].requests) == 1
-
-
 # the end
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_at_the_end_a_whole_answer_is_503(api: str, stages: tuple[Stage, ...]) -> None:
-    async def play(app: Any, client: Any) -> None:
-        exchange = request_of(app, api)
-        running = asyncio.create_task(exchange.run())
-        await auntil(lambda: stages[0].requests)
-        app.end()
-        await asyncio.wait_for(running, 5)
-        assert (exchange.status, exchange.is_over) == (503, True)
-        assert MEMBERS[api] in json.loads(exchange.body)
-        assert "shutting down" in exchange.body.decode()
-
-    [result] = over(stages[0], play, [hanging])
-    assert result.outcome == "cancelled"
-
-
-@pytest.mark.parametrize("way", ["stream", "astream"])
-@pytest.mark.parametrize("api", APIS)
-def test_at_the_end_a_stream_makes_the_sdk_raise(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
-    stages[0].play([hanging])
-    with client_over(["openai"], stages[:1]) as client:
-        app = Proxy(Gateway(client))
-
-        async def around(scope: Any, receive: Any, send: Any) -> None:
-            async def ending(message: Any) -> None:
-                await send(message)
-                if b"reeds" in message.get("body", b""):
-                    app.end()
-
-            await app(scope, receive, ending)
-
-        with served(around) as url:
-            seen = sdks.ask(api, way, base_url=url)
-    assert seen.error is not None
-    assert "shutting down" in seen.message
-    assert seen.text
-    assert TEXT.startswith(seen.text)
-
-
-def test_a_request_that_comes_after_the_end_is_refused(stages: tuple[Stage, ...]) -> None:
+def test_a_request_that_comes_after_the_end_is_refused(stages: Stages) -> None:
     async def play(app: Any, client: Any) -> None:
         app.end()
         exchange = await request_of(app, "openai").run()
         assert exchange.status == 503
 
-    over(stages[0], play, [ScriptedReply(text=TEXT)])
+    over(stages[0], play)
     assert stages[0].requests == []
 
 
 # what is no request
 
 
-def test_a_lifespan_is_answered(stages: tuple[Stage, ...]) -> None:
+def test_a_lifespan_is_answered(stages: Stages) -> None:
     sent: list[str] = []
 
     async def play(app: Any, client: Any) -> None:
@@ -249,5 +198,5 @@ def test_a_lifespan_is_answered(stages: tuple[Stage, ...]) -> None:
         await app({"type": "lifespan"}, messages.get, send)
         await app({"type": "websocket", "path": "/"}, messages.get, send)
 
-    over(stages[0], play, [ScriptedReply()])
+    over(stages[0], play)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete", "websocket.close"]

@@ -2,7 +2,6 @@
 takes long.
 """
 
-import multiprocessing
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,15 +10,34 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Quota, Waits, replay, verify
-from rungwise.testing import ReceivedRequest, ScriptedReply
+from rungwise import (
+    Budget,
+    Cancellation,
+    Cancelled,
+    Client,
+    Failed,
+    Limits,
+    OpenAIChat,
+    Policy,
+    Quota,
+    Waits,
+    replay,
+    verify,
+)
+from rungwise.testing import Clocks, ReceivedRequest, ScriptedReply
 from support.clocked import clocked
 from support.modes import Caller
+from support.processes import SPAWN, run_in_processes
 from support.remembering import Clock, steps
 
-ANSWER, OTHER = ScriptedReply(text="In the reeds."), ScriptedReply(text="On the island.")
+ANSWER, OTHER = ScriptedReply("In the reeds."), ScriptedReply("On the island.")
 DOWN = ScriptedReply(status=503)
+IMPATIENT = Policy(waits=Waits(longest_asked=10.0))
 MINUTE = Quota(requests_per_minute=2)
+
+
+def refuses_the_first_key(request: ReceivedRequest) -> ScriptedReply:
+    return ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
 
 
 def options(clock: Clock, **more: Any) -> dict[str, Any]:
@@ -50,9 +68,7 @@ def test_what_would_wait_for_too_long_goes_to_the_next_backend(
     server = serve(ANSWER)
     second = serve(OTHER)
     chain = [backend_of(server, name="first", quota=MINUTE), backend_of(second, name="second")]
-    with Caller(
-        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
-    ) as caller:
+    with Caller(mode, chain, policy=IMPATIENT, **options(clock)) as caller:
         results = [caller.ask() for _ in range(3)]
     assert [result.text for result in results] == [ANSWER.text, ANSWER.text, OTHER.text]
     assert steps(results[2]) == ["found_open first", "sent second", "answered second"]
@@ -70,9 +86,7 @@ def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
     second = serve(OTHER)
     quota = Quota(requests_per_minute=1)
     chain = [backend_of(server, name="first", quota=quota), backend_of(second, name="second")]
-    with Caller(
-        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
-    ) as caller:
+    with Caller(mode, chain, policy=IMPATIENT, **options(clock)) as caller:
         result = caller.ask()
     assert steps(result)[2:] == ["found_open first", "sent second", "answered second"]
     assert replay(result.journal).outcome == "done"
@@ -89,12 +103,10 @@ def test_where_nobody_follows_the_call_ends_and_says_why(
     first = serve(ScriptedReply(status=404))
     chain = [backend_of(server, name="last", quota=Quota(requests_per_minute=1))]
     chain = [backend_of(first, name="first"), *chain] if behind else chain
-    with Caller(
-        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(Clock())
-    ) as caller:
+    with Caller(mode, chain, policy=IMPATIENT, **options(Clock())) as caller:
         caller.ask()
         with pytest.raises(
-            rungwise.OverBudget if behind else rungwise.Failed, match="its quota is used up"
+            rungwise.OverBudget if behind else Failed, match="its quota is used up"
         ) as ended:
             caller.ask()
     assert len(server.requests) == 1
@@ -113,7 +125,7 @@ def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(
         caller.ask()
         caller.ask()
         began = clock.now
-        with pytest.raises(rungwise.Failed):
+        with pytest.raises(Failed):
             caller.ask()
         assert clock.now == began
 
@@ -123,7 +135,7 @@ def test_tokens_count_as_the_cap_allows_and_as_they_were_used(
 ) -> None:
     clock = Clock()
     server = serve(
-        ScriptedReply(text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})
+        ScriptedReply("In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})
     )
     with Caller(
         mode, [backend_of(server, quota=Quota(tokens_per_minute=1000))], **options(clock)
@@ -137,9 +149,7 @@ def test_tokens_count_as_the_cap_allows_and_as_they_were_used(
 
 def test_the_provider_s_own_count_is_believed(mode: str, serve: Any, backend_of: Any) -> None:
     clock = Clock()
-    server = serve(
-        ScriptedReply(text="In the reeds.", headers={"x-ratelimit-remaining-requests": "0"})
-    )
+    server = serve(ScriptedReply("In the reeds.", headers={"x-ratelimit-remaining-requests": "0"}))
     with Caller(
         mode, [backend_of(server, quota=Quota(requests_per_minute=6))], **options(clock)
     ) as caller:
@@ -153,11 +163,7 @@ def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
     clock = Clock()
-    server = serve(
-        lambda request: (
-            ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
-        )
-    )
+    server = serve(refuses_the_first_key)
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock, health=None)) as caller:
         caller.ask()
@@ -183,11 +189,7 @@ def test_the_next_key_is_used_where_the_first_one_has_no_room(
 
 def test_a_call_that_waits_for_a_later_key_replays(mode: str, serve: Any, backend_of: Any) -> None:
     clock = Clock()
-    server = serve(
-        lambda request: (
-            ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
-        )
-    )
+    server = serve(refuses_the_first_key)
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock)) as caller:
         caller.ask()
@@ -203,7 +205,7 @@ def test_who_stops_waiting_has_used_nothing(
     backend_of: Any,
     redis_url: str,
 ) -> None:
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
     waits = list[float]()
 
     def give_up(seconds: float) -> None:
@@ -214,13 +216,13 @@ def test_who_stops_waiting_has_used_nothing(
     quota = Quota(requests_per_minute=1, tokens_per_minute=100_000)
     client = Client(
         [backend_of(server, quota=quota)],
-        testing=rungwise.testing.Clocks(sleep=give_up),
+        testing=Clocks(sleep=give_up),
         store=redis_url if stored else None,
     )
     client.call("Where?")
     for _ in range(6):
-        cancellation = rungwise.Cancellation()
-        with pytest.raises(rungwise.Cancelled):
+        cancellation = Cancellation()
+        with pytest.raises(Cancelled):
             client.call("Where?", cancellation=cancellation)
     assert (len(server.requests), len(waits)) == (1, 6)
     assert max(waits) <= 60.0  # where each used something, the next one would wait longer
@@ -228,12 +230,12 @@ def test_who_stops_waiting_has_used_nothing(
 
 def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of: Any) -> None:
     began = threading.Event()
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         if not began.is_set():
             began.set()
-            return ScriptedReply(text="Late.", delay=30.0)
+            return ScriptedReply("Late.", delay=30.0)
         return ANSWER
 
     server = serve(answer)
@@ -243,7 +245,7 @@ def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of
         assert began.wait(10)
         second = pool.submit(client.call, "Where?")
         cancellation.cancel()
-        with pytest.raises(rungwise.Cancelled):
+        with pytest.raises(Cancelled):
             first.result(10)
         assert second.result(10).text == ANSWER.text
 
@@ -304,17 +306,7 @@ def test_many_processes_never_exceed_it_together(
 ) -> None:
     doors = Doors(5, 0.02)
     server = serve(doors.answer)
-    processes = [
-        multiprocessing.get_context("spawn").Process(
-            target=call_often, args=(server.base_url, redis_url, count)
-        )
-        for _ in range(many)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * many
+    run_in_processes(many, call_often, server.base_url, redis_url, count)
     assert (doors.refused, len(server.requests)) == (0, many * count)
 
 
@@ -330,18 +322,8 @@ def test_forty_calls_of_eight_processes_to_a_server_that_admits_twenty_all_succe
     serve: Any, redis_server: Any, redis_url: str
 ) -> None:
     doors = Doors(20, 0.3)
-    context = multiprocessing.get_context("spawn")
     server = serve(doors.answer)
-    ready = context.Barrier(8)
-    processes = [
-        context.Process(target=call_at_once, args=(server.base_url, redis_url, ready))
-        for _ in range(8)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0] * 8
+    run_in_processes(8, call_at_once, server.base_url, redis_url, SPAWN.Barrier(8))
     assert len(server.requests) == 40 + doors.refused <= 70
 
 

@@ -6,19 +6,16 @@ import pytest
 
 import rungwise
 from rungwise.testing import ScriptedReply
+from support.protocols import chat_call
 
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
 FIELD = ScriptedReply(reasoning=THOUGHT)
-INLINE = ScriptedReply(text=f"<think>{THOUGHT}</think>")
-ANSWER = ScriptedReply(text="In the reeds, mostly.")
+INLINE = ScriptedReply(f"<think>{THOUGHT}</think>")
+ANSWER = ScriptedReply("In the reeds, mostly.")
 THINKING = pytest.mark.parametrize("thinking", [FIELD, INLINE], ids=["field", "inline"])
 PREFILLS = [{"prefill": "trailing"}, {}]
-ASKED = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "look", "arguments": '{"city": "Malmö"}'},
-}
+ASKED = chat_call("call_1", "look", '{"city": "Malmö"}')
 AFTER_A_TOOL = [
     {"role": "user", "content": "Where do herons nest?"},
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},
@@ -35,7 +32,7 @@ AFTER_A_TOOL = [
 def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_it(
     run: Any,
     thinking: ScriptedReply,
-    backends: list[dict[str, Any]],
+    backends: Any,
     role: str,
 ) -> None:
     ended = run([thinking, ANSWER], backends=backends)
@@ -63,7 +60,7 @@ def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_
 def test_the_seed_has_the_backends_own_encoding(
     run: Any,
     mode: str,
-    mark: dict[str, Any],
+    mark: Any,
     flags: Any,
 ) -> None:
     ended = run([FIELD, ANSWER], backends=[{"prefill": mode}])
@@ -74,8 +71,11 @@ def test_the_seed_has_the_backends_own_encoding(
     assert not flags.keys() & ended.bodies[0].keys()
 
 
+prefilled_or_not = pytest.mark.parametrize("prefill", ["trailing", "no"])
+
+
 @THINKING
-@pytest.mark.parametrize("prefill", ["trailing", "no"])
+@prefilled_or_not
 def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
 
 
 @THINKING
-@pytest.mark.parametrize("prefill", ["trailing", "no"])
+@prefilled_or_not
 def test_the_seed_never_goes_to_the_fallback(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:
@@ -137,17 +137,19 @@ def test_a_seed_that_the_backend_repeats_is_no_answer(
     echo: str,
     chunk_size: int,
 ) -> None:
-    ended = run([thinking, ScriptedReply(text=echo, chunk_size=chunk_size)], backends=PREFILLS)
-    ended.was("done", "In the reeds.", counts=[2])
+    run([thinking, ScriptedReply(echo, chunk_size=chunk_size)], backends=PREFILLS).was(
+        "done", "In the reeds.", counts=[2]
+    )
 
 
 def test_a_seed_that_is_repeated_and_nothing_else_is_no_answer_either(run: Any) -> None:
-    ended = run([FIELD, ScriptedReply(text=THOUGHT), ANSWER], backends=PREFILLS)
-    ended.was("done", "In the reeds, mostly.", counts=[3])
+    run([FIELD, ScriptedReply(THOUGHT), ANSWER], backends=PREFILLS).was(
+        "done", "In the reeds, mostly.", counts=[3]
+    )
 
 
 def test_an_unclosed_block_is_thinking(run: Any) -> None:
-    ended = run([ScriptedReply(text=f"<think>{THOUGHT}"), ANSWER])
+    ended = run([ScriptedReply(f"<think>{THOUGHT}"), ANSWER])
     assert ended.path == "prefill done"
     assert THOUGHT in ended.added[1][0]["content"]
 
@@ -171,14 +173,6 @@ def test_what_is_asked_again_after_the_seed(
 
 
 # after a tool round
-
-
-def test_inline_thinking_only_after_a_tool_result_is_seeded_and_not_nudged(run: Any) -> None:
-    ended = run([INLINE, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
-    assert ended.path == "prefill done"
-    (seed,) = ended.added[1]
-    assert seed["role"] == "assistant"
-    assert THOUGHT in seed["content"]
 
 
 def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) -> None:
@@ -207,16 +201,15 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
     "reply",
     [
         ScriptedReply(reasoning=THOUGHT, finish="length"),
-        ScriptedReply(text=f"<think>{THOUGHT}", finish="length"),
-        ScriptedReply(text=f"<think>{THOUGHT}</think>\n", finish="length"),
+        ScriptedReply(f"<think>{THOUGHT}", finish="length"),
+        ScriptedReply(f"<think>{THOUGHT}</think>\n", finish="length"),
     ],
     ids=["field", "unclosed", "closed"],
 )
 def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(
     run: Any, reply: ScriptedReply
 ) -> None:
-    ended = run([reply, ANSWER], backends=PREFILLS)
-    ended.was(
+    run([reply, ANSWER], backends=PREFILLS).was(
         "done",
         "In the reeds, mostly.",
         path="enlarge done",
@@ -229,28 +222,21 @@ def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(
 def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_caps(
     run: Any,
 ) -> None:
-    ended = run([ScriptedReply(reasoning=THOUGHT, finish="length")])
-    ended.was("exhausted", caps=[None, 8192, 12_288, 16_384], added=[[]] * 4)
-
-
-def test_the_effort_is_lowered_once_and_the_cap_raised_each_time(run: Any) -> None:
-    ended = run(
-        [ScriptedReply(reasoning=THOUGHT, finish="length")],
-        parameters={"reasoning_effort": "high"},
-        max_tokens=1000,
+    run([ScriptedReply(reasoning=THOUGHT, finish="length")]).was(
+        "exhausted", caps=[None, 8192, 12_288, 16_384], added=[[]] * 4
     )
-    assert [body["reasoning_effort"] for body in ended.bodies] == ["high", "low", "low", "low"]
-    assert ended.caps == [1000, 2000, 3000, 4000]
 
 
-def test_the_fallback_gets_the_callers_own_effort_and_cap(run: Any) -> None:
+def test_the_effort_is_lowered_once_and_the_cap_raised_each_time_but_not_for_the_fallback(
+    run: Any,
+) -> None:
     ended = run(
         [ScriptedReply(reasoning=THOUGHT, finish="length")],
         [ANSWER],
         parameters={"reasoning_effort": "high"},
         max_tokens=1000,
     )
-    ended.was("done", counts=[4, 1])
-    assert ended.bodies[-1]["reasoning_effort"] == "high"
-    assert ended.caps[-1] == 1000
+    ended.was("done", counts=[4, 1], caps=[1000, 2000, 3000, 4000, 1000])
+    efforts = [body["reasoning_effort"] for body in ended.bodies]
+    assert efforts == ["high", "low", "low", "low", "high"]
     assert ended.added[-1] == []

@@ -22,7 +22,7 @@ CODE = (
 
 def part(text: str, chunk_size: int = 5, **more: Any) -> ScriptedReply:
     return ScriptedReply(
-        text=text,
+        text,
         **{
             "finish": "length",
             "chunk_size": chunk_size,
@@ -47,7 +47,10 @@ def echo(whole: str, chunk_size: int = 5) -> Callable[[ReceivedRequest], Scripte
     return answer
 
 
-@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+both_ways = pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+
+
+@both_ways
 @pytest.mark.parametrize(
     ("whole", "place"), [(ROWS, 60), (ROWS, 67), (ROWS, 104), (TABLE, 95), (TABLE, 101)]
 )
@@ -69,7 +72,10 @@ def test_an_exact_continuation_is_the_whole_text(run: Any, place: int, backends:
     run(*scripts, backends=backends).was("done", STORY)
 
 
-@pytest.mark.parametrize("declared", [None, True])
+declared_or_not = pytest.mark.parametrize("declared", [None, True])
+
+
+@declared_or_not
 @pytest.mark.parametrize("place", [7, 8, 19, 20, 21, 40, 66])
 @pytest.mark.parametrize("chunk_size", [1, 50])
 def test_an_echo_of_what_was_sent_is_no_text(
@@ -85,7 +91,7 @@ def test_an_echo_of_what_was_sent_is_no_text(
     assert ended.text.split() == STORY.split()
 
 
-@pytest.mark.parametrize("declared", [None, True])
+@declared_or_not
 def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool | None) -> None:
     first = "They nest in the reeds.\n\n"
     run(
@@ -93,11 +99,10 @@ def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool |
     ).was("done", first)
 
 
-@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@both_ways
 @pytest.mark.parametrize("little", ["T", "The", "The s", " The\n", "Where "])
 def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: Any) -> None:
-    ended = run([part(little), last("The sky is blue.")], backends=backends)
-    ended.was(
+    run([part(little), last("The sky is blue.")], backends=backends).was(
         "done", "The sky is blue.", path="continuation done", added=[[], []], caps=[None, 8192]
     )
 
@@ -106,7 +111,7 @@ def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: 
 def test_so_little_text_of_a_broken_stream_is_asked_for_again(
     run: Any, little: str, cut: Any
 ) -> None:
-    reply = ScriptedReply(text=f"{little}ky is blue.", chunk_size=len(little))
+    reply = ScriptedReply(f"{little}ky is blue.", chunk_size=len(little))
     ended = run([cut(reply, little), last("The sky is blue.")])
     ended.was("done", "The sky is blue.", added=[[], []])
     assert ended.path.startswith("retry ")
@@ -131,7 +136,7 @@ def test_six_letters_are_kept(run: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@both_ways
 @pytest.mark.parametrize("tag", ["<think>", "</think>"])
 def test_code_and_quotes_may_be_cut_anywhere(run: Any, tag: str, backends: Any) -> None:
     places = {CODE.find(tag) + shift for shift in (-1, 0, 3, len(tag))} | {
@@ -143,5 +148,6 @@ def test_code_and_quotes_may_be_cut_anywhere(run: Any, tag: str, backends: Any) 
 
 
 def test_a_model_that_reasons_inline_may_do_so_within_code(run: Any) -> None:
-    ended = run([part("<think>so</think>```\na = 1\n"), last("<think>on</think>b = 2\n```")])
-    ended.was("done", "```\na = 1\nb = 2\n```")
+    run([part("<think>so</think>```\na = 1\n"), last("<think>on</think>b = 2\n```")]).was(
+        "done", "```\na = 1\nb = 2\n```"
+    )

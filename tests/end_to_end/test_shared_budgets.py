@@ -16,13 +16,24 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, SharedBudget, Usage
+from rungwise import (
+    Budget,
+    Cancellation,
+    Client,
+    ConfigurationError,
+    Limits,
+    Policy,
+    Prices,
+    SharedBudget,
+    Usage,
+    replay,
+)
 from rungwise.core import Call, Request
 from rungwise.fsm.call.budget.costs import price_of
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.testing.scripted import VirtualClock
 from rungwise.fsm.values.money import as_money
-from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
+from rungwise.testing import Clocks, EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes
 from support.sampling import sampled
 from support.sharing import answer, sent
@@ -69,9 +80,7 @@ class Meter:
         }
         text = "" if kind == "empty" else " ".join(["Herons", "nest", "in", "reeds."][:tokens])
         finish = "length" if kind == "cut" else "stop"
-        return ScriptedReply(
-            text=text, finish=finish, usage=usage, **{"delay": 0.003, **self.reply}
-        )
+        return ScriptedReply(text, finish=finish, usage=usage, **{"delay": 0.003, **self.reply})
 
     @property
     def tokens(self) -> int:
@@ -143,7 +152,7 @@ def test_fifty_calls_at_once_never_pass_it(way: str, kind: str, streams: bool) -
     assert outcomes.keys() == {"done", "over_budget"}
     settled(shared, ended, meter)
     for each in ended:
-        replayed = rungwise.replay(rungwise.Journal.from_json(each.result.journal.to_json()))
+        replayed = replay(rungwise.Journal.from_json(each.result.journal.to_json()))
         assert replayed.journal.steps == each.result.journal.steps
 
 
@@ -239,10 +248,8 @@ def test_nested_budgets_hold_on_every_level(way: str) -> None:
 def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connection(
     serve: Any, mode: str
 ) -> None:
-    first = ScriptedReply(
-        text="Herons nest in the reeds.", chunk_size=5, usage={"completion_tokens": 6}
-    )
-    provider = serve(first, ScriptedReply(text="In dead trees.", usage={"completion_tokens": 5}))
+    first = ScriptedReply("Herons nest in the reeds.", chunk_size=5, usage={"completion_tokens": 6})
+    provider = serve(first, ScriptedReply("In dead trees.", usage={"completion_tokens": 5}))
     shared = SharedBudget(Budget(output_tokens=200))
     with Client(backend(provider.base_url), max_connections=2) as client:
         other = Client(backend(provider.base_url), max_connections=1)
@@ -268,7 +275,7 @@ def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connectio
 
 
 def test_a_cancellation_ends_the_wait_for_a_budget(serve: Any) -> None:
-    provider = serve(ScriptedReply(text="Yes.", hang=True))
+    provider = serve(ScriptedReply("Yes.", hang=True))
     shared = SharedBudget(Budget(output_tokens=108))
     holder = Cancellation()
     waiter = Cancellation()
@@ -290,7 +297,7 @@ def test_a_cancellation_ends_the_wait_for_a_budget(serve: Any) -> None:
 
 
 def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
-    provider = serve(ScriptedReply(text="Yes.", hang=True))
+    provider = serve(ScriptedReply("Yes.", hang=True))
     shared = SharedBudget(Budget(output_tokens=150))
 
     async def main() -> None:
@@ -381,13 +388,13 @@ def test_who_waits_into_the_time_kept_for_the_next_backend_leaves_it_the_attempt
     settles: float,
     asked: str,
 ) -> None:
-    servers = {name: serve(ScriptedReply(text="In reeds.")) for name in ("first", "second")}
+    servers = {name: serve(ScriptedReply("In reeds.")) for name in ("first", "second")}
     chain = [backend(server.base_url, name=name) for name, server in servers.items()]
     shared = SharedBudget(Budget(seconds=100.0, output_tokens=700))
     clock = VirtualClock()
     holder = sent(shared, 600)
     with (
-        Client(chain, testing=rungwise.testing.Clocks(clock=lambda: clock.now)) as client,
+        Client(chain, testing=Clocks(clock=lambda: clock.now)) as client,
         ThreadPoolExecutor(1) as thread,
     ):
         waits = thread.submit(modes.ask, client, mode, "Where?", within=shared, max_tokens=500)
@@ -397,12 +404,12 @@ def test_who_waits_into_the_time_kept_for_the_next_backend_leaves_it_the_attempt
         result = waits.result(patience())
     assert (result.outcome, result.attempts, result.backend) == ("done", 1, asked)
     assert [name for name, server in servers.items() if server.requests] == [asked]
-    assert rungwise.replay(result.journal).outcome == "done"
+    assert replay(result.journal).outcome == "done"
 
 
 def test_closing_a_client_ends_the_wait(serve: Any) -> None:
     shared, _holder = held(108)
-    client = client_for("own sync", backend(serve(ScriptedReply(text="Yes.")).base_url))
+    client = client_for("own sync", backend(serve(ScriptedReply("Yes.")).base_url))
     with ThreadPoolExecutor(1) as thread:
         waits = thread.submit(ask, "own sync", client, within=shared, max_tokens=100)
         until(lambda: shared._queue._waiting)
@@ -415,7 +422,7 @@ def test_closing_a_client_ends_the_wait(serve: Any) -> None:
 
 def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, way: str) -> None:
     provider = serve(
-        ScriptedReply(text="Herons nest in the reeds. " * 20, chunk_size=5, chunk_delay=0.01)
+        ScriptedReply("Herons nest in the reeds. " * 20, chunk_size=5, chunk_delay=0.01)
     )
     shared = SharedBudget(Budget(output_tokens=1000))
 
@@ -436,7 +443,7 @@ def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, 
 
 def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
     provider = serve(
-        ScriptedReply(text="In reeds.", usage={"prompt_tokens": 10, "completion_tokens": 40})
+        ScriptedReply("In reeds.", usage={"prompt_tokens": 10, "completion_tokens": 40})
     )
     shared = SharedBudget(Budget(attempts=3))
     with modes.Caller(mode, backend(provider.base_url)) as caller:
@@ -451,18 +458,16 @@ def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
 
 
 def test_what_it_needs_is_checked_at_the_call(serve: Any) -> None:
-    provider = serve(ScriptedReply(text="In reeds."))
+    provider = serve(ScriptedReply("In reeds."))
     with Client(backend(provider.base_url)) as client:
         with pytest.raises(
-            rungwise.ConfigurationError, match="needs prices on every backend; 'primary' has none"
+            ConfigurationError, match="needs prices on every backend; 'primary' has none"
         ):
             client.call("Where?", within=SharedBudget(Budget(money=1.0)))
-        with pytest.raises(
-            rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"
-        ):
+        with pytest.raises(ConfigurationError, match="within must be a SharedBudget, not Budget"):
             client.acall("Where?", within=Budget())
         with pytest.raises(
-            rungwise.ConfigurationError, match=r"unknown option 'withn'; did you mean 'within'"
+            ConfigurationError, match=r"unknown option 'withn'; did you mean 'within'"
         ):
             client.call("Where?", withn=SharedBudget(Budget()))
         assert client.call(Request("Where?"), within=SharedBudget(Budget())).text == "In reeds."

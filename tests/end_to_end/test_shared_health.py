@@ -15,8 +15,8 @@ import redis
 from attrs import define, field
 
 import rungwise
-from rungwise import Client, Health, OpenAIChat
-from rungwise.testing import ReceivedRequest, ScriptedReply
+from rungwise import Client, ConfigurationError, Health, OpenAIChat
+from rungwise.testing import Clocks, ReceivedRequest, ScriptedReply
 from support.command_line import invoke
 from support.modes import Caller, waits_into
 from support.redis_server import RedisServer
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.sampled(1), pytest.mark.usefixtures("redis_server")]
 
 DOWN, ANSWER, OTHER = (
     ScriptedReply(status=503),
-    ScriptedReply(text="In the reeds."),
-    ScriptedReply(text="Elsewhere."),
+    ScriptedReply("In the reeds."),
+    ScriptedReply("Elsewhere."),
 )
 
 CALLS = """
@@ -95,7 +95,7 @@ def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, redis_url: str) -
         chain,
         store=redis_url,
         health=Health(first=0.2, longest=0.2),
-        testing=rungwise.testing.Clocks(sleep=lambda seconds: None),
+        testing=Clocks(sleep=lambda seconds: None),
     ).call("Where?")
     before = len(lake.primary.requests)
     command = [sys.executable, "-c", CALLS, *urls, redis_url, "100"]
@@ -129,13 +129,13 @@ def test_a_store_that_does_not_answer_costs_a_call_little(lake: Lake) -> None:
 
 def test_a_store_needs_its_extra(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(rungwise.ConfigurationError, match=r"pip install 'rungwise\[redis\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'rungwise\[redis\]'"):
         Client(lake.chain, store="redis://localhost:6379/0")
 
 
 @pytest.mark.parametrize("store", [6379, True, b"redis://localhost"])
 def test_anything_but_a_url_is_refused(lake: Lake, store: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="store must be a URL"):
+    with pytest.raises(ConfigurationError, match="store must be a URL"):
         Client(lake.chain, store=store)
 
 
@@ -145,9 +145,7 @@ def test_anything_but_a_url_is_refused(lake: Lake, store: Any) -> None:
 def test_the_command_shows_what_is_remembered(lake: Lake, redis_url: str) -> None:
     assert invoke("health", "--store", redis_url).stdout == "nothing is remembered of any backend\n"
     chain = [attrs.evolve(lake.chain[0], api_key="sk-1f3870be274f6c49"), lake.chain[1]]
-    Client(
-        chain, store=redis_url, testing=rungwise.testing.Clocks(sleep=lambda seconds: None)
-    ).call("Where?")
+    Client(chain, store=redis_url, testing=Clocks(sleep=lambda seconds: None)).call("Where?")
     told = invoke("health", "--store", redis_url)
     head, line = told.stdout.splitlines()
     assert (told.exit_code, head.split()) == (

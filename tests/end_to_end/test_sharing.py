@@ -27,7 +27,7 @@ from support.ways import ALL, PASSED_IN, ask, backend, client_for, http_of, is_a
 KEY = "sk-9d2f6b1c44e07a35"
 OTHER = "sk-0000feedbeef1234"
 BUSY = ScriptedReply(status=401)
-ANSWER = ScriptedReply(text="In the reeds.")
+ANSWER = ScriptedReply("In the reeds.")
 
 
 def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(
@@ -68,18 +68,10 @@ def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
     assert headers_for(request, first, link) == ({"x-a": "b"} if shared else {})
 
 
-def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
-    first = PlainLink("first")  # with the origin of a Link that says nothing
-    link = PlainLink("second")
-    request = Request("hi", headers={"x-a": "b"})
-    assert headers_for(request, first, link) == {}
-    assert headers_for(request, first, first) == {"x-a": "b"}
-
-
 def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy = serve(ScriptedReply(text="I heard it all."))
+    proxy = serve(ScriptedReply("I heard it all."))
     provider = serve(ANSWER)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)

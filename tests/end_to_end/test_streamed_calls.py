@@ -11,6 +11,7 @@ from rungwise import Client, Result, ToolCall
 from rungwise.testing import ScriptedReply
 from support.clocked import clocked
 from support.modes import Caller, ask, options_of, waits_into
+from support.plain import bad_request
 
 TEXT = "Herons of the northern lake nest in tall dead trees."
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
@@ -22,35 +23,30 @@ USAGE = {
     "completion_tokens_details": {"reasoning_tokens": 6},
 }
 REPLIES = {
-    "text": ScriptedReply(text=TEXT, usage=USAGE),
-    "estimated": ScriptedReply(text=TEXT, usage={}),
-    "reasoning": ScriptedReply(text=TEXT, reasoning="Herons like trees.", usage=USAGE),
-    "inline reasoning": ScriptedReply(
-        text=f"<think>Herons like trees.</think>\n{TEXT}", usage=USAGE
-    ),
+    "text": ScriptedReply(TEXT, usage=USAGE),
+    "estimated": ScriptedReply(TEXT, usage={}),
+    "reasoning": ScriptedReply(TEXT, reasoning="Herons like trees.", usage=USAGE),
+    "inline reasoning": ScriptedReply(f"<think>Herons like trees.</think>\n{TEXT}", usage=USAGE),
     "a tool": ScriptedReply(tool_calls=[CALL], usage=USAGE),
     "text and tools": ScriptedReply(
-        text="Let me look.", tool_calls=[CALL, ToolCall("call_2", "note", "{}")]
+        "Let me look.", tool_calls=[CALL, ToolCall("call_2", "note", "{}")]
     ),
-    "cut": ScriptedReply(text=TEXT, finish="length", usage=USAGE),
+    "cut": ScriptedReply(TEXT, finish="length", usage=USAGE),
     "refused": ScriptedReply(refusal="I cannot say.", usage=USAGE),
-    "filtered": ScriptedReply(text=TEXT, finish="content_filter", usage=USAGE),
+    "filtered": ScriptedReply(TEXT, finish="content_filter", usage=USAGE),
     "empty": ScriptedReply(usage=USAGE),
     "reasoning alone": ScriptedReply(reasoning="Herons like trees.", usage=USAGE),
     "a cut tool": ScriptedReply(
         tool_calls=[ToolCall("call_1", "look", '{"ci')], finish="length", usage=USAGE
     ),
-    "an unknown finish": ScriptedReply(text=TEXT, finish="banana", usage=USAGE),
+    "an unknown finish": ScriptedReply(TEXT, finish="banana", usage=USAGE),
     "an error": ScriptedReply(status=500),
 }
-NOT_VERIFIED = ScriptedReply(
-    status=400,
-    error={
-        "message": "Your organization must be verified to stream this model.",
-        "type": "invalid_request_error",
-        "param": "stream",
-        "code": "unsupported_value",
-    },
+NOT_VERIFIED = bad_request(
+    "Your organization must be verified to stream this model.",
+    type="invalid_request_error",
+    param="stream",
+    code="unsupported_value",
 )
 BOTH = pytest.mark.parametrize("mode", ["call", "acall"])
 
@@ -80,7 +76,7 @@ def test_the_result_is_that_of_a_whole_body(
     serve: Any,
     backend_of: Any,
     kind: str,
-    modes: tuple[str, str],
+    modes: Any,
 ) -> None:
     providers = [serve(REPLIES[kind]), serve(REPLIES[kind])]
     streamed, whole = (
@@ -116,15 +112,15 @@ def test_the_result_is_that_of_a_whole_body(
 def test_nothing_is_handed_out_and_text_that_came_to_nothing_is_not_salvaged(
     serve: Any, backend_of: Any, mode: str
 ) -> None:
-    nothing = ScriptedReply(text=TEXT, final_message="<think>That was no answer.</think>")
-    result = made(mode, backend_of(serve(nothing, ScriptedReply(text="In trees."))))
+    nothing = ScriptedReply(TEXT, final_message="<think>That was no answer.</think>")
+    result = made(mode, backend_of(serve(nothing, ScriptedReply("In trees."))))
     assert (result.outcome, result.text) == ("done", "In trees.")
 
 
 def test_a_server_that_may_not_stream_a_model_is_asked_for_a_whole_reply(
     serve: Any, backend_of: Any, mode: str
 ) -> None:
-    provider = serve(NOT_VERIFIED, ScriptedReply(text=TEXT))
+    provider = serve(NOT_VERIFIED, ScriptedReply(TEXT))
     with Caller(mode, backend_of(provider), **waits_into([])) as caller:
         result = caller.ask()
         assert (result.outcome, result.text) == ("done", TEXT)
@@ -140,29 +136,12 @@ def test_a_server_that_may_not_stream_a_model_is_asked_for_a_whole_reply(
 
 
 def test_what_one_key_may_not_have_streamed_another_may(serve: Any, backend_of: Any) -> None:
-    provider = serve(NOT_VERIFIED, ScriptedReply(text=TEXT))
+    provider = serve(NOT_VERIFIED, ScriptedReply(TEXT))
     chain = [backend_of(provider), backend_of(provider, api_key="sk-57f1", name="second")]
     for backend in chain:
         with Client(backend) as client:
             client.call("Where?")
     assert [request.body.get("stream") for request in provider.requests] == [True, None, True]
-
-
-@BOTH
-def test_a_server_that_takes_no_stream_options_is_spared_them(
-    serve: Any, backend_of: Any, mode: str
-) -> None:
-    message = "Unrecognized request argument supplied: stream_options"
-    provider = serve(
-        ScriptedReply(status=400, error={"message": message}), ScriptedReply(text=TEXT)
-    )
-    result = made(mode, backend_of(provider))
-    assert (result.outcome, result.text) == ("done", TEXT)
-    bodies = [request.body for request in provider.requests]
-    assert [(body["stream"], "stream_options" in body) for body in bodies] == [
-        (True, True),
-        (True, False),
-    ]
 
 
 def test_what_is_asked_of_a_client_is_true_or_false(backend_of: Any, serve: Any) -> None:
@@ -174,7 +153,7 @@ def test_what_is_asked_of_a_client_is_true_or_false(backend_of: Any, serve: Any)
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_a_turn_asks_as_its_client_does(serve: Any, backend_of: Any, mode: str) -> None:
-    provider = serve(ScriptedReply(text=TEXT))
+    provider = serve(ScriptedReply(TEXT))
     with Client(backend_of(provider), **options_of(mode)) as client:
         assert client.turn("Where?").text == TEXT
         assert ask(client, "stream", "Where?").text == TEXT

@@ -10,10 +10,11 @@ from rungwise import Anthropic, Client
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 from support import modes, official
+from support.plain import user
 
 FIRST = {"role": "system", "content": "Be short."}
-USER = {"role": "user", "content": "Where?"}
-MORE = {"role": "user", "content": "When?"}
+USER = user("Where?")
+MORE = user("When?")
 SAID = {"role": "assistant", "content": "In reeds."}
 LATE = {"role": "system", "content": "Now in French."}
 ADDS = {
@@ -29,7 +30,7 @@ def sent(
     model: str,
     messages: list[Any],
 ) -> tuple[Any, list[str]]:
-    provider = serve(ScriptedReply(text="Au nord."))
+    provider = serve(ScriptedReply("Au nord."))
     backend = Anthropic(model, base_url=provider.base_url, api_key="k9")
     with Client(backend, **modes.options_of(mode)) as client:
         assert modes.ask(client, mode, messages).text == "Au nord."
@@ -60,7 +61,7 @@ def test_an_older_model_gets_them_in_front_and_check_says_so(
 
 
 @pytest.mark.parametrize("messages", [[USER, SAID, LATE, MORE], [USER, LATE, MORE]])
-def test_a_place_that_the_api_refuses_is_not_kept(serve: Any, messages: list[Any]) -> None:
+def test_a_place_that_the_api_refuses_is_not_kept(serve: Any, messages: Any) -> None:
     body, moved = sent(serve, "call", "claude-opus-4-8", messages)
     assert (body["system"], moved) == ("Now in French.", [MOVED])
     assert "system" not in [message["role"] for message in body["messages"]]

@@ -35,8 +35,7 @@ BROKEN = pytest.mark.parametrize(
 
 @BROKEN
 def test_a_cut_call_is_never_seen_and_the_whole_one_is(run: Any, broken: ScriptedReply) -> None:
-    ended = run([broken, ANSWER])
-    ended.was(
+    run([broken, ANSWER]).was(
         "done",
         "",
         tool_calls=(WHOLE,),
@@ -64,8 +63,7 @@ def test_cut_calls_for_ever_are_exhausted_after_three_larger_caps(
 
 
 def test_cut_calls_for_ever_go_to_the_fallback_with_the_callers_own_cap(run: Any) -> None:
-    ended = run([cut_call(finish="length")], [ANSWER], max_tokens=2000)
-    ended.was(
+    run([cut_call(finish="length")], [ANSWER], max_tokens=2000).was(
         "done",
         counts=[4, 1],
         caps=[2000, 4000, 6000, 8000, 2000],
@@ -81,8 +79,9 @@ def test_whole_arguments_at_the_cap_are_taken_for_cut_whatever_the_finish_says(r
 
 
 def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
-    ended = run([ScriptedReply(text="Let me look.", finish="tool_calls"), ANSWER])
-    ended.was("done", tool_calls=(WHOLE,), path="retry done")
+    run([ScriptedReply("Let me look.", finish="tool_calls"), ANSWER]).was(
+        "done", tool_calls=(WHOLE,), path="retry done"
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,6 @@ def test_a_call_that_is_whole_and_none_goes_back(run: Any, name: str, arguments:
 
 
 def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:
-    ended = run(
-        [cut_call(text="Let me look.", finish="length"), ScriptedReply(text="In the reeds.")]
+    run([cut_call(text="Let me look.", finish="length"), ScriptedReply("In the reeds.")]).was(
+        "done", "In the reeds.", parts=("In the reeds.",)
     )
-    ended.was("done", "In the reeds.", parts=("In the reeds.",))

@@ -171,7 +171,10 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("given", [FLAT, DEEP])
+in_both_forms = pytest.mark.parametrize("given", [FLAT, DEEP])
+
+
+@in_both_forms
 @pytest.mark.parametrize(("api", "written"), [("openai", DEEP), ("responses", FLAT)])
 def test_a_tool_of_free_text_is_written_as_each_of_openais_protocols_has_it(
     given: Any,
@@ -243,7 +246,7 @@ def test_a_choice_goes_out_with_the_tool_that_it_is_of(
     assert any(each.startswith("tool_choice: ") for each in losses) is not is_sent
 
 
-@pytest.mark.parametrize("given", [FLAT, DEEP])
+@in_both_forms
 def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(
     api: str, given: Any, serve: Any
 ) -> None:
@@ -341,15 +344,6 @@ def test_a_choice_is_sent_as_the_protocol_has_it_or_told(
     assert (body["toolConfig"].get("toolChoice") if api == "bedrock" else body.get(place)) == sent
     assert any(each.startswith("tool_choice: ") for each in made.lost) is (sent is None)
     official.check(api, body)
-
-
-@pytest.mark.parametrize("choice", [FUNCTION[1], CUSTOM[1], ALLOWED[1]], ids=str)
-def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serve: Any) -> None:
-    first, second = told(
-        serve, "responses", "openai", tools=[LOOK, FREE], tool_choice=choice
-    ).bodies
-    assert first["tool_choice"] == choice
-    official.check("openai", second)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 from rungwise import Limits, Policy, ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import PATHS, TOOLS, chained, written
+from support.gateways import PATHS, TOOLS, asked, chained, written
 from support.protocols import PROTOCOLS, cut_in_half
-from support.runs import Stage
+from support.runs import Stage, Stages
 from support.sdks import APIS, FINISHES, WAYS
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
@@ -25,10 +25,14 @@ CALLS: Final = (
     ToolCall("call_2", "look", '{"bird": "egret"}'),
 )
 SIGNED: Final = "c2lnbmVkIGJ5IG1l"
+THINKING: Final = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
 
 every = pytest.mark.parametrize("api", APIS)
 everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 always = pytest.mark.parametrize("way", WAYS)
+
+
+unsampled = pytest.mark.sampled(1)
 
 
 def usage_fields(api: str) -> dict[str, Any]:
@@ -47,12 +51,11 @@ def test_an_sdk_reads_text_reasoning_and_usage(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    reply = ScriptedReply(text=TEXT, reasoning=THOUGHT, chunk_size=5)
+    reply = ScriptedReply(TEXT, reasoning=THOUGHT, chunk_size=5)
     fields = usage_fields(api) if sdks.streams(way) else {}
-    with chained(stages, (backend, [reply])) as transport:
-        seen = sdks.ask(api, way, transport=transport, **fields)
+    seen = asked(stages, api, way, (backend, [reply]), **fields)
     assert seen.error is None
     is_shown = api != "anthropic" or backend == "anthropic"  # which was not asked to think
     assert (seen.text, seen.reasoning, seen.refusal) == (TEXT, THOUGHT if is_shown else "", "")
@@ -66,6 +69,22 @@ def test_an_sdk_reads_text_reasoning_and_usage(
     assert len(seen.events) > 2 or not sdks.streams(way)
 
 
+def in_a_tool_loop(
+    stages: Stages, api: str, way: str, backend: str, *asks: Any, **fields: Any
+) -> tuple[sdks.Seen, sdks.Seen]:
+    """Let a model call tools, send their results back with all that it said, and return both
+    answers.
+    """
+    fields["tools"] = TOOLS[api]
+    with chained(stages, (backend, [*asks, ScriptedReply(TEXT)])) as transport:
+        first = sdks.ask(api, way, transport=transport, **fields)
+        results = ("Grey.", "White.")[: len(first.calls)]
+        turns = sdks.turn_after(api, sdks.QUESTION, first, *results)
+        second = sdks.ask(api, way, turns, transport=transport, **fields)
+    assert (first.error, second.error, second.text) == (None, None, TEXT)
+    return first, second
+
+
 @every
 @everywhere
 @always
@@ -73,22 +92,12 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    asks = ScriptedReply(
-        text="I look.",
-        reasoning=THOUGHT,
-        signature=SIGNED,
-        tool_calls=CALLS,
-    )
-    with chained(stages, (backend, [asks, ScriptedReply(text=TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        assert first.error is None
-        assert first.calls == [("look", {"bird": "heron"}), ("look", {"bird": "egret"})]
-        assert first.finish == FINISHES[api]["tools"]
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
-        second = sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api])
-    assert (second.error, second.text) == (None, TEXT)
+    asks = ScriptedReply("I look.", reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS)
+    first, second = in_a_tool_loop(stages, api, way, backend, asks)
+    assert first.calls == [("look", {"bird": "heron"}), ("look", {"bird": "egret"})]
+    assert first.finish == FINISHES[api]["tools"]
     sent = protocols.said(stages[0].requests[-1])
     assert [json.loads(call.arguments) for one in sent for call in one.tool_calls] == [
         {"bird": "heron"},
@@ -108,62 +117,44 @@ def test_a_signature_without_words_comes_back_too(
     api: str,
     text: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     """Providers may keep the words of the reasoning to themselves; without its signature it is lost
     all the same.
     """
-    asks = ScriptedReply(text=text, signature=SIGNED, tool_calls=CALLS)
-    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        assert (first.error, first.text, len(first.calls)) == (None, text, 2)
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.", "White.")
-        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    asks = ScriptedReply(text, signature=SIGNED, tool_calls=CALLS)
+    first, _ = in_a_tool_loop(stages, api, way, api, asks)
+    assert (first.text, len(first.calls)) == (text, 2)
     assert json.dumps(stages[0].requests[-1].body).count(SIGNED) == 1
 
 
 @every
 @always
-def test_what_a_provider_has_signed_comes_back_to_it(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages: Stages) -> None:
     """A tool loop with thinking: without the signature, Anthropic, Gemini and Responses refuse or
     forget it.
     """
-    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     wanted: dict[str, dict[str, Any]] = {
         "responses": {"include": ["reasoning.encrypted_content"], "store": False},
         "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 1_024}},
         "gemini": {"thinking_config": {"include_thoughts": True}},
     }
-    options = {**wanted.get(api, {}), "tools": TOOLS[api]}
-    with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, **options)
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
-        second = sdks.ask(api, way, turns, transport=transport, **options)
-    assert (second.error, second.text) == (None, TEXT)
+    in_a_tool_loop(stages, api, way, api, THINKING, **wanted.get(api, {}))
     body = json.dumps(stages[0].requests[-1].body)
     assert (SIGNED in body) is (api != "openai")  # whose reasoning nobody signs
     if api in ("anthropic", "responses"):
         assert THOUGHT in body
 
 
+whole_or_streamed = pytest.mark.parametrize("way", ["whole", "stream"])
+
+
 @every
-@pytest.mark.parametrize("way", ["whole", "stream"])
-def test_reasoning_of_two_attempts_has_no_signature(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+@whole_or_streamed
+def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: Stages) -> None:
     """A signature holds for the words that were signed; a provider refuses it beside others."""
-    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
-    script = [
-        cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9)),
-        asks,
-        ScriptedReply(text=TEXT),
-    ]
-    with chained(stages, ("anthropic", script)) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
-        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    cut = cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9))
+    in_a_tool_loop(stages, api, way, "anthropic", cut, THINKING)
     blocks = [
         block
         for turn in stages[0].requests[-1].body["messages"]
@@ -175,20 +166,16 @@ def test_reasoning_of_two_attempts_has_no_signature(
 
 
 @every
-@pytest.mark.parametrize("way", ["whole", "stream"])
+@whole_or_streamed
 def test_signatures_stay_with_the_provider_that_made_them(
-    api: str, way: str, stages: tuple[Stage, ...]
+    api: str, way: str, stages: Stages
 ) -> None:
     """What one protocol signed is no signature in another: nothing unsigned is passed off as
     signed.
     """
-    asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     other = next(each for each in ("anthropic", "gemini") if each != api)
-    with chained(stages, (other, [asks, ScriptedReply(text=TEXT)])) as transport:
-        first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-        assert SIGNED not in str(first.said)
-        turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
-        assert sdks.ask(api, way, turns, transport=transport, tools=TOOLS[api]).text == TEXT
+    first, _ = in_a_tool_loop(stages, api, way, other, THINKING)
+    assert SIGNED not in str(first.said)
     assert SIGNED not in json.dumps(stages[0].requests[-1].body)
 
 
@@ -199,13 +186,10 @@ def test_a_partial_answer_ends_as_cut_by_length(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    cut = ScriptedReply(text=TEXT, finish="length")
-    with chained(
-        stages, (backend, [cut]), policy=Policy(limits=Limits(continuations=0))
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    cut = ScriptedReply(TEXT, finish="length")
+    seen = asked(stages, api, way, (backend, [cut]), policy=Policy(limits=Limits(continuations=0)))
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["length"])
 
 
@@ -216,13 +200,10 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
     api: str,
     way: str,
     backend: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     once = Policy(limits=Limits(retries=0, continuations=0))
-    with chained(
-        stages, (backend, [cut_in_half(ScriptedReply(text=TEXT))]), policy=once
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [cut_in_half(ScriptedReply(TEXT))]), policy=once)
     assert (seen.error, seen.finish) == (None, FINISHES[api]["length"])
     assert seen.text
     assert TEXT.startswith(seen.text)
@@ -236,14 +217,13 @@ def test_a_refusal_has_its_protocols_form(
     api: str,
     backend: str,
     way: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     says_why = backend != "bedrock"
     reply = (
         ScriptedReply(refusal="I will not.") if says_why else ScriptedReply(finish="content_filter")
     )
-    with chained(stages, (backend, [reply])) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [reply]))
     assert (seen.error, seen.text) == (None, "")
     if says_why and api != "gemini":  # whose SDK drops the message
         assert seen.refusal == "I will not."
@@ -252,32 +232,7 @@ def test_a_refusal_has_its_protocols_form(
     assert len(stages[0].requests) == 1
 
 
-@every
-@always
-def test_ids_are_unique(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
-        ids = [sdks.ask(api, way, transport=transport).id for _ in range(5)]
-    assert len({*ids}) == 5
-
-
 # what the ladder does meanwhile
-
-
-@every
-@always
-@everywhere
-def test_an_overloaded_provider_is_asked_again(
-    api: str,
-    way: str,
-    backend: str,
-    stages: tuple[Stage, ...],
-) -> None:
-    with chained(
-        stages, (backend, [ScriptedReply(status=503), ScriptedReply(text=TEXT)])
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
-    assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
-    assert len(stages[0].requests) == 2
 
 
 @every
@@ -288,21 +243,18 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
     api: str,
     way: str,
     backend: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     other = PROTOCOLS[(PROTOCOLS.index(backend) + 1) % len(PROTOCOLS)]
     once = Policy(limits=Limits(retries=0, continuations=0))
-    whole = ScriptedReply(text=TEXT, chunk_size=4)
+    whole = ScriptedReply(TEXT, chunk_size=4)
     said: list[str] = []
 
     def rest(request: Any) -> ScriptedReply:
         said.append([one.text for one in protocols.said(request) if one.role == "assistant"][-1])
-        return ScriptedReply(text=TEXT.removeprefix(said[0]))
+        return ScriptedReply(TEXT.removeprefix(said[0]))
 
-    with chained(
-        stages, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once)
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
     assert [len(stage.requests) for stage in stages[:2]] == [1, 1]
     assert said[0]
@@ -310,21 +262,12 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
         assert seen.model == "model-1"
 
 
-@every
-@always
-def test_an_empty_answer_is_asked_for_again(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(), ScriptedReply(text=TEXT)])) as transport:
-        seen = sdks.ask(api, way, transport=transport)
-    assert (seen.error, seen.text) == (None, TEXT)
-    assert len(stages[0].requests) == 2
-
-
-@pytest.mark.sampled(1)
-def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stage, ...]) -> None:
+@unsampled
+def test_one_transport_serves_threads_and_event_loops_at_once(stages: Stages) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     def answer(request: Any) -> ScriptedReply:
-        return ScriptedReply(text=protocols.said(request)[-1].text)
+        return ScriptedReply(protocols.said(request)[-1].text)
 
     cases = [
         (api, way, f"{api} {way} {number}") for number in range(3) for api in APIS for way in WAYS
@@ -336,10 +279,10 @@ def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stag
         assert [(one.error, one.text) for one in seen] == [(None, text) for _, _, text in cases]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("api", APIS)
-def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+@unsampled
+@every
+def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: Stages) -> None:
+    with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:
         for way in WAYS:
             assert sdks.ask(api, way, transport=transport).text == TEXT
         with transport:
@@ -347,7 +290,7 @@ def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: tuple[St
         assert sdks.ask(api, "whole", transport=transport).text == TEXT
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 @pytest.mark.parametrize("library", [httpx, httpx2])
 @pytest.mark.parametrize("streams", [False, True])
@@ -355,7 +298,7 @@ def test_it_serves_both_libraries_on_both_event_loops(
     loop: str,
     library: Any,
     streams: bool,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     async def main(transport: Any) -> str:
         body = {**written("openai"), "stream": streams}
@@ -365,7 +308,7 @@ def test_it_serves_both_libraries_on_both_event_loops(
         await transport._gateway.chains["*"].aclose()
         return str(response.text)
 
-    with chained(stages, ("openai", [ScriptedReply(text="Reeds.")])) as transport:
+    with chained(stages, ("openai", [ScriptedReply("Reeds.")])) as transport:
         assert "Reeds." in anyio.run(main, transport, backend=loop)
         with library.Client(transport=transport) as program:
             response = program.post(

@@ -14,9 +14,19 @@ import pytest
 from rungwise import Budget, Client, Policy, Prices, Transport
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import backends, chained, fault_of, no_secret_in, path_of, post, written
+from support.gateways import (
+    asked,
+    backends,
+    chained,
+    fault_of,
+    no_secret_in,
+    path_of,
+    post,
+    posted,
+    written,
+)
 from support.proxied import echoing
-from support.runs import Stage
+from support.runs import Stages
 from support.sdks import APIS, WAYS
 
 TEXT: Final = "In the reeds."
@@ -59,17 +69,29 @@ ALONE: Final = [
 ]
 
 
+every = pytest.mark.parametrize("api", APIS)
+unsampled = pytest.mark.sampled(1)
+streamed_or_not = pytest.mark.parametrize("streams", [False, True])
+
+
+def extra(api: str) -> Any:
+    """Return a field that no chain can express, as an SDK takes it."""
+    if api == "gemini":
+        return {"cached_content": "cachedContents/1"}
+    return {"extra_body": {"a_field_of_tomorrow": 1}}
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("api", APIS)
+@unsampled
+@streamed_or_not
+@every
 def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
     api: str,
     streams: bool,
-    stages: tuple[Stage, ...],
+    stages: Stages,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     other = "ollama"
@@ -77,9 +99,7 @@ def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
     if streams and api != "gemini":
         body["stream"] = True
     raw = json.dumps(body, indent=1, ensure_ascii=False).encode()
-    with chained(
-        stages, (other, [ScriptedReply()]), (api, [ScriptedReply(text=TEXT)])
-    ) as transport:
+    with chained(stages, (other, [ScriptedReply()]), (api, [ScriptedReply(TEXT)])) as transport:
         response = post(transport, api, raw, streams=streams)
         own = {"authorization": f"Bearer {protocols.KEY}"}
         url = stages[1].provider.base_url.removesuffix("/v1") + path_of(api, streams=streams)
@@ -105,66 +125,56 @@ def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
     assert "second" in warning
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize(("api", "fields", "name"), ALONE)
-def test_without_such_a_backend_it_is_a_clear_error(
+def test_a_warning_names_what_was_forwarded_and_an_error_what_cannot_be(
     api: str,
-    fields: dict[str, Any],
+    fields: Any,
     name: str,
-    stages: tuple[Stage, ...],
-) -> None:
-    other = "anthropic" if api != "anthropic" else "gemini"
-    with chained(stages, (other, [ScriptedReply(text=TEXT)])) as transport:
-        response = post(transport, api, written(api, **fields))
-    assert response.status_code == 400
-    assert name in fault_of(api, response)
-    assert stages[0].requests == []
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(("api", "fields", "name"), ALONE)
-def test_a_warning_names_what_was_forwarded(
-    api: str,
-    fields: dict[str, Any],
-    name: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with chained(stages, (api, [ScriptedReply(text=TEXT)])) as transport:
-        response = post(transport, api, written(api, **fields))
+    script = [ScriptedReply(TEXT)]
+    response = posted(stages, (api, script), api, written(api, **fields))
     assert response.headers["x-rungwise-outcome"] == "forwarded"
     [warning] = warnings(caplog)
     assert warning.endswith(name)
     assert [record.name for record in caplog.records if record.levelno == logging.WARNING] == [
         "rungwise"
     ]
+    other = "anthropic" if api != "anthropic" else "gemini"
+    response = posted(stages, (other, script), api, written(api, **fields))
+    assert response.status_code == 400
+    assert name in fault_of(api, response)
+    assert stages[0].requests == []
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("api", APIS)
-def test_an_sdk_reads_what_was_forwarded(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    extra: dict[str, Any] = {"extra_body": {"a_field_of_tomorrow": 1}}
-    if api == "gemini":
-        extra = {"cached_content": "cachedContents/1"}
-    with chained(stages, (api, [ScriptedReply(text=TEXT)])) as transport:
-        seen = sdks.ask(api, way, transport=transport, **extra)
+@every
+def test_an_sdk_reads_what_was_forwarded(api: str, way: str, stages: Stages) -> None:
+    seen = asked(stages, api, way, (api, [ScriptedReply(TEXT)]), **extra(api))
     assert (seen.error, seen.text) == (None, TEXT)
     assert len(stages[0].requests) == 1
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("api", APIS)
+@streamed_or_not
+@every
 def test_an_error_comes_back_word_for_word(
     api: str,
     streams: bool,
     status: int,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     error = {"message": "Not in this house.", "code": "house_rule"}
-    with chained(stages, (api, [ScriptedReply(status=status, error=error)])) as transport:
-        response = post(transport, api, written(api, **UNKNOWN[api]), streams=streams)
+    response = posted(
+        stages,
+        (api, [ScriptedReply(status=status, error=error)]),
+        api,
+        written(api, **UNKNOWN[api]),
+        streams=streams,
+    )
     assert response.status_code == status
     assert response.headers["x-rungwise-outcome"] == "forwarded"
     assert "Not in this house." in response.text
@@ -172,21 +182,15 @@ def test_an_error_comes_back_word_for_word(
 
 
 @pytest.mark.parametrize("way", ["whole", "stream"])
-@pytest.mark.parametrize("api", APIS)
-def test_a_forwarded_stream_that_is_cut_is_no_success(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
-    cut = protocols.cut_in_half(ScriptedReply(text=TEXT * 20))
-    extra: dict[str, Any] = {"extra_body": {"a_field_of_tomorrow": 1}}
-    if api == "gemini":
-        extra = {"cached_content": "cachedContents/1"}
-    with chained(stages, (api, [cut])) as transport:
-        seen = sdks.ask(api, way, transport=transport, **extra)
+@every
+def test_a_forwarded_stream_that_is_cut_is_no_success(api: str, way: str, stages: Stages) -> None:
+    cut = protocols.cut_in_half(ScriptedReply(TEXT * 20))
+    seen = asked(stages, api, way, (api, [cut]), **extra(api))
     assert seen.error is not None
     assert seen.status in ((503,) if way == "whole" else (None, 200, 500, 503))
 
 
-@pytest.mark.parametrize("api", APIS)
+@every
 def test_a_forwarded_call_to_nobody_is_an_error_of_the_protocol(api: str, dead_url: str) -> None:
     with Client(protocols.backend(api, dead_url)) as client:
         for streams in (False, True):
@@ -195,11 +199,11 @@ def test_a_forwarded_call_to_nobody_is_an_error_of_the_protocol(api: str, dead_u
             assert fault_of(api, response)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("api", APIS)
-def test_it_counts_against_the_budget(api: str, streams: bool, stages: tuple[Stage, ...]) -> None:
-    stages[0].play([ScriptedReply(text=TEXT * 40)])
+@unsampled
+@streamed_or_not
+@every
+def test_it_counts_against_the_budget(api: str, streams: bool, stages: Stages) -> None:
+    stages[0].play([ScriptedReply(TEXT * 40)])
     caps: dict[str, dict[str, Any]] = {
         "openai": {"max_tokens": 1_000},
         "responses": {"max_output_tokens": 1_000},
@@ -254,10 +258,10 @@ def test_other_requests_go_on_as_written_to_their_own_address(
     method: str,
     path: str,
     host: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     with (
-        chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport,
+        chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport,
         library.Client(transport=transport) as client,
     ):
         answer = client.request(
@@ -271,8 +275,8 @@ def test_other_requests_go_on_as_written_to_their_own_address(
     assert stages[0].requests == []
 
 
-@pytest.mark.sampled(1)
-def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: tuple[Stage, ...]) -> None:
+@unsampled
+def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: Stages) -> None:
     import asyncio
 
     async def listed(transport: Any) -> Any:
@@ -285,7 +289,7 @@ def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: tuple[Stage,
             "openai", "awhole", transport=transport, base_url=host
         ).models.list()
 
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
+    with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:
         for _ in range(2):
             with sdks.sdk_of("openai", "whole", transport=transport, base_url=host) as sdk:
                 assert sdk.models.list().data == []

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from rungwise import Transport
 from rungwise.testing import ScriptedReply
-from support.gateways import client_over, fault_of, post, written
+from support.gateways import OWN, asking_for, client_over, fault_of, post, written
+from support.plain import user
+from support.protocols import chat_call
 from support.runs import Stage
 from support.sampling import examples
 from support.sdks import APIS
+from support.texts import places
 
 pytestmark = pytest.mark.sampled(1)
 
@@ -27,49 +30,28 @@ VALID: Final[dict[str, dict[str, Any]]] = {
     "openai": {
         "messages": [
             {"role": "system", "content": "Be short."},
-            {
-                "role": "user",
-                "content": [
+            user(
+                [
                     {"type": "text", "text": "Hi"},
                     {"type": "image_url", "image_url": {"url": "u"}},
-                ],
-            },
+                ]
+            ),
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [
-                    {
-                        "id": "c",
-                        "type": "function",
-                        "function": {"name": "look", "arguments": "{}"},
-                    }
-                ],
+                "tool_calls": [chat_call("c", "look")],
             },
             {"role": "tool", "tool_call_id": "c", "content": "Grey."},
         ],
-        "tools": [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}],
         "tool_choice": {"type": "function", "function": {"name": "look"}},
-        "temperature": 0.5,
-        "max_tokens": 9,
-        "stop": ["END"],
         "stream_options": {"include_usage": True},
         "n": 1,
-        "reasoning_effort": "low",
-        "seed": 1,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "x", "schema": PARAMETERS},
-        },
-        "metadata": {"a": "b"},
-        "logit_bias": {"5": 1},
-        "parallel_tool_calls": True,
-        "top_p": 1,
-        "user": "u",
+        **asking_for(PARAMETERS)["openai"],
     },
     "responses": {
         "instructions": "Be short.",
         "input": [
-            {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            user([{"type": "input_text", "text": "Hi"}]),
             {
                 "type": "reasoning",
                 "id": "r",
@@ -93,19 +75,8 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 "content": [{"type": "output_text", "text": "Grey."}],
             },
         ],
-        "tools": [
-            {
-                "type": "function",
-                "name": "look",
-                "parameters": PARAMETERS,
-            }
-        ],
         "tool_choice": {"type": "function", "name": "look"},
-        "include": ["reasoning.encrypted_content"],
-        "reasoning": {"effort": "low", "summary": "auto"},
-        "max_output_tokens": 9,
         "store": False,
-        "top_p": 1,
         "text": {
             "format": {
                 "type": "json_schema",
@@ -114,10 +85,6 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             },
             "verbosity": "low",
         },
-        "metadata": {"a": "b"},
-        "truncation": "auto",
-        "parallel_tool_calls": True,
-        "temperature": 1,
         "stream_options": {"include_obfuscation": False},
     },
     "anthropic": {
@@ -129,7 +96,7 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             }
         ],
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            user([{"type": "text", "text": "Hi"}]),
             {
                 "role": "assistant",
                 "content": [
@@ -142,33 +109,26 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                     },
                 ],
             },
-            {
-                "role": "user",
-                "content": [
+            user(
+                [
                     {
                         "type": "tool_result",
                         "tool_use_id": "c",
                         "content": "Grey.",
                     }
-                ],
-            },
+                ]
+            ),
         ],
-        "tools": [{"name": "look", "input_schema": PARAMETERS}],
         "tool_choice": {
             "type": "tool",
             "name": "look",
             "disable_parallel_tool_use": True,
         },
-        "max_tokens": 9_000,
-        "thinking": {"type": "enabled", "budget_tokens": 1_024},
-        "stop_sequences": ["END"],
         "top_k": 1,
         "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": PARAMETERS}},
-        "metadata": {"user_id": "u"},
         "temperature": 1,
     },
     "gemini": {
-        "systemInstruction": {"parts": [{"text": "Be short."}]},
         "contents": [
             {
                 "role": "user",
@@ -183,19 +143,12 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                 "parts": [{"functionResponse": {"name": "look", "response": {"output": "Grey."}}}],
             },
         ],
-        "tools": [{"functionDeclarations": [{"name": "look", "parameters": PARAMETERS}]}],
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
         "generationConfig": {
-            "temperature": 0.5,
-            "maxOutputTokens": 9,
-            "thinkingConfig": {"thinkingBudget": 128},
-            "topK": 1,
+            **OWN["gemini"]["generationConfig"],
             "responseMimeType": "application/json",
             "responseSchema": {"type": "OBJECT"},
-            "stopSequences": ["E"],
         },
-        "safetySettings": [{"category": "c", "threshold": "t"}],
-        "labels": {"a": "b"},
     },
 }
 JSON: Final = st.recursive(
@@ -219,27 +172,13 @@ JSON: Final = st.recursive(
 )
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path to each value in a body, itself apart."""
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for name, each in items:
-        yield (*path, name)
-        yield from places(each, (*path, name))
-
-
 @st.composite
 def spoiled(draw: st.DrawFn) -> tuple[str, Any, bool]:
     """Draw a protocol, a request of its own in which up to three values are others, and whether it
     streams.
     """
     api = draw(st.sampled_from(APIS))
-    body = copy.deepcopy({**written(api), **VALID[api]})
+    body = copy.deepcopy({**written(api), **OWN[api], **VALID[api]})
     for _ in range(draw(st.integers(1, 3))):
         *before, last = draw(st.sampled_from([*places(body)]))
         holder: Any = body
@@ -287,8 +226,7 @@ def check(
 def transports() -> Iterator[dict[str, Transport]]:
     """Return a transport to a backend of each protocol that answers everything."""
     stages = {
-        api: Stage([ScriptedReply(text='{"bird": "heron"}')])
-        for api in (*APIS, "bedrock", "ollama")
+        api: Stage([ScriptedReply('{"bird": "heron"}')]) for api in (*APIS, "bedrock", "ollama")
     }
     clients = {api: client_over([api], [stage]) for api, stage in stages.items()}
     yield {api: Transport(client) for api, client in clients.items()}
@@ -328,7 +266,7 @@ def test_every_field_may_be_anything(api: str, transports: dict[str, Transport])
         {"x": 1},
         {"type": []},
     ]
-    whole = {**written(api), **VALID[api]}
+    whole = {**written(api), **OWN[api], **VALID[api]}
     for path in places(whole):
         for number, value in enumerate(odd):
             if (len(path) + number) % 4:

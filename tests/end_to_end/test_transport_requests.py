@@ -10,103 +10,12 @@ import pytest
 
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import official, protocols, sdks
-from support.gateways import TOOLS, chained, post, written
+from support.gateways import OWN, TOOLS, chained, post, posted, written
 from support.protocols import PROTOCOLS
-from support.runs import Stage
+from support.runs import Stage, Stages
 from support.sdks import APIS
 
-ANSWER: Final = ScriptedReply(text="In the reeds.")
-OWN: Final[Mapping[str, dict[str, Any]]] = {
-    "openai": {
-        "temperature": 0.5,
-        "top_p": 0.6,
-        "seed": 7,
-        "stop": ["END"],
-        "max_tokens": 77,
-        "reasoning_effort": "low",
-        "tools": TOOLS["openai"],
-        "tool_choice": "required",
-        "parallel_tool_calls": False,
-        "frequency_penalty": 0.5,
-        "presence_penalty": 0.25,
-        "logit_bias": {"5": 1},
-        "verbosity": "low",
-        "prediction": {"type": "content", "content": "In"},
-        "top_k": 5,
-        "min_p": 0.1,
-        "repetition_penalty": 1.1,
-        "thinking": {"type": "enabled"},
-        "chat_template_kwargs": {"a": 1},
-        "enable_thinking": True,
-        "provider": {"order": ["a"]},
-        "models": ["b"],
-        "transforms": [],
-        "user": "u",
-        "metadata": {"a": "b"},
-        "store": True,
-        "service_tier": "auto",
-        "prompt_cache_key": "k",
-        "prompt_cache_retention": "24h",
-        "safety_identifier": "s",
-    },
-    "responses": {
-        "temperature": 0.5,
-        "top_p": 0.6,
-        "max_output_tokens": 77,
-        "parallel_tool_calls": False,
-        "tools": TOOLS["responses"],
-        "tool_choice": "required",
-        "reasoning": {"effort": "low", "summary": "auto"},
-        "include": ["reasoning.encrypted_content"],
-        "text": {"verbosity": "low"},
-        "truncation": "auto",
-        "metadata": {"a": "b"},
-        "user": "u",
-        "service_tier": "auto",
-        "prompt_cache_key": "k",
-        "prompt_cache_retention": "24h",
-        "safety_identifier": "s",
-    },
-    "anthropic": {
-        "system": "Be short.",
-        "stop_sequences": ["END"],
-        "max_tokens": 9_000,
-        "tools": TOOLS["anthropic"],
-        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
-        "thinking": {"type": "enabled", "budget_tokens": 2_000},
-        "metadata": {"user_id": "u"},
-        "service_tier": "auto",
-        "cache_control": {"type": "ephemeral"},
-        "inference_geo": "eu",
-        "speed": "fast",
-    },
-    "gemini": {
-        "systemInstruction": {"parts": [{"text": "Be short."}]},
-        "tools": [
-            {
-                "functionDeclarations": [
-                    {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
-                ]
-            }
-        ],
-        "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
-        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
-        "labels": {"a": "b"},
-        "generationConfig": {
-            "temperature": 0.5,
-            "topP": 0.6,
-            "seed": 7,
-            "stopSequences": ["END"],
-            "maxOutputTokens": 77,
-            "topK": 5,
-            "presencePenalty": 0.25,
-            "frequencyPenalty": 0.5,
-            "thinkingConfig": {"thinkingBudget": 128, "includeThoughts": True},
-            "mediaResolution": "MEDIA_RESOLUTION_LOW",
-        },
-    },
-}
-"""Every field that a chain can express, in each protocol."""
+ANSWER: Final = ScriptedReply("In the reeds.")
 SHARED: Final[Mapping[str, dict[str, Any]]] = {
     "openai": {
         "temperature": 0.5,
@@ -192,6 +101,11 @@ CHOICES: Final = {
 }
 
 
+every = pytest.mark.parametrize("api", APIS)
+unsampled = pytest.mark.sampled(1)
+everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
+
+
 def at(body: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         body = body[name]
@@ -212,14 +126,13 @@ def holds(sent: Any, wanted: Any) -> bool:
     return bool(sent == wanted)
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("api", APIS)
+@every
 def test_a_backend_of_the_same_protocol_gets_every_field_as_written(
-    api: str, streams: bool, stages: tuple[Stage, ...]
+    api: str, streams: bool, stages: Stages
 ) -> None:
-    with chained(stages, (api, [CALLS])) as transport:
-        response = post(transport, api, written(api, **OWN[api]), streams=streams)
+    response = posted(stages, (api, [CALLS]), api, written(api, **OWN[api]), streams=streams)
     assert response.status_code == 200, response.text
     assert response.headers.get("x-rungwise-outcome") == (None if streams else "done")
     sent = one(stages[0]).body
@@ -231,13 +144,12 @@ def test_a_backend_of_the_same_protocol_gets_every_field_as_written(
     assert {name: each for name, each in wanted.items() if not holds(sent.get(name), each)} == {}
 
 
-@pytest.mark.parametrize("backend", PROTOCOLS)
-@pytest.mark.parametrize("api", APIS)
+@everywhere
+@every
 def test_a_backend_of_another_protocol_gets_what_both_can_say(
-    api: str, backend: str, stages: tuple[Stage, ...]
+    api: str, backend: str, stages: Stages
 ) -> None:
-    with chained(stages, (backend, [CALLS])) as transport:
-        response = post(transport, api, written(api, **SHARED[api]))
+    response = posted(stages, (backend, [CALLS]), api, written(api, **SHARED[api]))
     assert response.status_code == 200, response.text
     request = one(stages[0])
     # the SDK has another idea
@@ -264,11 +176,9 @@ def test_a_backend_of_another_protocol_gets_what_both_can_say(
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("backend", PROTOCOLS)
-@pytest.mark.parametrize("api", APIS)
-def test_a_system_prompt_and_earlier_turns_go_along(
-    api: str, backend: str, stages: tuple[Stage, ...]
-) -> None:
+@everywhere
+@every
+def test_a_system_prompt_and_earlier_turns_go_along(api: str, backend: str, stages: Stages) -> None:
     turns: list[Any] = [("user", "Hello."), ("assistant", "Hello to you."), ("user", sdks.QUESTION)]
     told = [{"role": role, "content": text} for role, text in turns]
     body: dict[str, Any] = written(api)
@@ -284,8 +194,7 @@ def test_a_system_prompt_and_earlier_turns_go_along(
             for role, text in turns
         ]
         body |= {"system_instruction": {"parts": [{"text": "Be short."}]}, "contents": contents}
-    with chained(stages, (backend, [ANSWER])) as transport:
-        response = post(transport, api, body)
+    response = posted(stages, (backend, [ANSWER]), api, body)
     assert response.status_code == 200, response.text
     request = one(stages[0])
     official.check(backend, request.body)
@@ -295,7 +204,7 @@ def test_a_system_prompt_and_earlier_turns_go_along(
 
 
 def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
     fields = {
         "top_k": 5,
@@ -308,9 +217,9 @@ def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(
     assert (sent["top_k"], sent["temperature"]) == (5, 0.5)
 
 
-@pytest.mark.parametrize("backend", PROTOCOLS)
-@pytest.mark.parametrize("api", APIS)
-def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) -> None:
+@everywhere
+@every
+def test_pictures_go_along(api: str, backend: str, stages: Stages) -> None:
     data = (
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAA"
         "BJRU5ErkJggg=="
@@ -334,14 +243,15 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
     }
     turn = {"role": "user", "parts" if api == "gemini" else "content": parts[api]}
     names = {"responses": "input", "gemini": "contents"}
-    with chained(stages, (backend, [ANSWER])) as transport:
-        response = post(transport, api, {**written(api), names.get(api, "messages"): [turn]})
+    response = posted(
+        stages, (backend, [ANSWER]), api, {**written(api), names.get(api, "messages"): [turn]}
+    )
     assert response.status_code == 200, response.text
     assert data in json.dumps(one(stages[0]).body)
     official.check(backend, one(stages[0]).body)
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
@@ -420,21 +330,18 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
         ),
     ],
 )
-def test_what_asks_for_nothing_goes_to_any_backend(
-    api: str, fields: dict[str, Any], stages: tuple[Stage, ...]
-) -> None:
+def test_what_asks_for_nothing_goes_to_any_backend(api: str, fields: Any, stages: Stages) -> None:
     other = "anthropic" if api != "anthropic" else "gemini"
-    with chained(stages, (other, [ANSWER])) as transport:
-        response = post(transport, api, written(api, **fields))
+    response = posted(stages, (other, [ANSWER]), api, written(api, **fields))
     assert (response.status_code, response.headers.get("x-rungwise-outcome")) == (200, "done"), (
         response.text
     )
 
 
 @pytest.mark.parametrize("other", PROTOCOLS)
-@pytest.mark.parametrize("api", APIS)
+@every
 def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
-    api: str, other: str, stages: tuple[Stage, ...]
+    api: str, other: str, stages: Stages
 ) -> None:
     if api == other:
         return
@@ -449,9 +356,9 @@ def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
     assert not {"metadata", "user", "labels", "safetySettings", "verbosity", "speed"} & sent.keys()
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("api", APIS)
-def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: tuple[Stage, ...]) -> None:
+@unsampled
+@every
+def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: Stages) -> None:
     own = {
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "anthropic-beta": "a-beta",
@@ -464,55 +371,43 @@ def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: tuple[Stag
     assert not more.keys() & sent.keys()
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("thinking", "effort"),
-    [
-        ({"type": "enabled", "budget_tokens": 1_024}, "low"),
-        ({"type": "enabled", "budget_tokens": 10_000}, "medium"),
-        ({"type": "enabled", "budget_tokens": 30_000}, "high"),
-        ({"type": "adaptive"}, None),
-    ],
-)
-def test_a_budget_of_thinking_is_an_effort_elsewhere(
-    thinking: dict[str, Any], effort: str | None, stages: tuple[Stage, ...]
-) -> None:
-    with chained(stages, ("openai", [ANSWER])) as transport:
-        response = post(transport, "anthropic", written("anthropic", thinking=thinking))
-    assert response.status_code == 200
-    assert one(stages[0]).body.get("reasoning_effort") == effort
+FORCED: Final = ({"type": "function", "function": {"name": "look"}}, "required")
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize(
-    ("calling", "choice"),
+    ("api", "fields", "member", "sent"),
     [
-        ({"mode": "AUTO"}, "auto"),
-        ({"mode": "NONE"}, "none"),
-        ({"mode": "ANY"}, "required"),
-        (
-            {"mode": "ANY", "allowedFunctionNames": ["look"]},
-            {"type": "function", "function": {"name": "look"}},
-        ),
+        *[
+            (
+                "anthropic",
+                {"thinking": {"type": "enabled", "budget_tokens": budget}},
+                "reasoning_effort",
+                effort,
+            )
+            for budget, effort in ((1_024, "low"), (10_000, "medium"), (30_000, "high"))
+        ],
+        ("anthropic", {"thinking": {"type": "adaptive"}}, "reasoning_effort", None),
+        *[
+            (
+                "gemini",
+                {"tools": OWN["gemini"]["tools"], "toolConfig": {"functionCallingConfig": calling}},
+                "tool_choice",
+                choice,
+            )
+            for calling, choice in (
+                ({"mode": "AUTO"}, "auto"),
+                ({"mode": "NONE"}, "none"),
+                ({"mode": "ANY"}, "required"),
+                ({"mode": "ANY", "allowedFunctionNames": ["look"]}, FORCED[0]),
+            )
+        ],
     ],
 )
-def test_the_calling_mode_of_gemini_is_a_choice_elsewhere(
-    calling: dict[str, Any], choice: Any, stages: tuple[Stage, ...]
+def test_budgets_of_thinking_and_modes_of_calling_have_other_words_elsewhere(
+    api: str, fields: Any, member: str, sent: Any, stages: Stages
 ) -> None:
-    fields = {"tools": OWN["gemini"]["tools"], "toolConfig": {"functionCallingConfig": calling}}
-    script = [ANSWER if choice in ("auto", "none") else CALLS]
-    with chained(stages, ("openai", script)) as transport:
-        response = post(transport, "gemini", written("gemini", **fields))
+    script = [CALLS if sent in FORCED else ANSWER]
+    response = posted(stages, ("openai", script), api, written(api, **fields))
     assert response.status_code == 200, response.text
-    assert one(stages[0]).body["tool_choice"] == choice
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("api", APIS)
-def test_a_tool_of_each_sdk_has_its_schema_everywhere(api: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [CALLS])) as transport:
-        seen = sdks.ask(api, "whole", transport=transport, tools=TOOLS[api])
-    assert seen.calls == [("look", {"bird": "heron"})]
-    [tool] = one(stages[0]).body["tools"]
-    assert tool["function"]["name"] == "look"
-    assert tool["function"]["parameters"]["required"] == ["bird"]
+    assert one(stages[0]).body.get(member) == sent

@@ -8,12 +8,19 @@ from typing import Any, Final
 import pydantic
 import pytest
 
+from rungwise import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
-from support.gateways import TOOLS, chained, fault_of, post, written
+from support.gateways import TOOLS, asked, asking_for, chained, fault_of, post, posted, written
+from support.plain import user
 from support.protocols import PROTOCOLS
-from support.runs import Stage
+from support.runs import Stages
 from support.sdks import APIS, FINISHES, WAYS
+
+every = pytest.mark.parametrize("api", APIS)
+always = pytest.mark.parametrize("way", WAYS)
+unsampled = pytest.mark.sampled(1)
+everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 
 
 class Bird(pydantic.BaseModel):
@@ -29,41 +36,21 @@ SCHEMA: Final = {
 }
 RIGHT: Final = '{"name": "heron", "legs": 2}'
 WRONG: Final = '{"name": "heron", "legs": "two"}'
-SHORT: Final = '{"name": "heron", "le'
-FORMATS: Final[dict[str, dict[str, Any]]] = {
-    "openai": {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "bird", "schema": SCHEMA},
-        }
-    },
-    "responses": {
-        "text": {
-            "format": {
-                "type": "json_schema",
-                "name": "bird",
-                "schema": SCHEMA,
-            }
-        }
-    },
-    "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-    "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
-}
+FORMATS: Final = asking_for(SCHEMA)
 LIST: Final = {"type": "array", "items": {"type": "integer"}}
 
 
-@pytest.mark.parametrize("backend", PROTOCOLS)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("api", APIS)
+@everywhere
+@always
+@every
 def test_a_wrong_answer_is_corrected_within_the_call(
     api: str,
     way: str,
     backend: str,
-    stages: tuple[Stage, ...],
+    stages: Stages,
 ) -> None:
-    script = [ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)]
-    with chained(stages, (backend, script), hold=sdks.streams(way)) as transport:
-        seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
+    script = [ScriptedReply(WRONG), ScriptedReply(RIGHT)]
+    seen = asked(stages, api, way, (backend, script), hold=sdks.streams(way), **FORMATS[api])
     assert (seen.error, json.loads(seen.text)) == (None, json.loads(RIGHT))
     assert seen.finish == FINISHES[api]["stop"]
     first, second = stages[0].requests
@@ -73,27 +60,11 @@ def test_a_wrong_answer_is_corrected_within_the_call(
     assert "two" in said
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
-@pytest.mark.parametrize("api", APIS)
-def test_a_wrong_answer_that_was_streamed_ends_in_an_error(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
-    script = [ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)]
-    with chained(stages, ("openai", script)) as transport:
-        seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
-    assert seen.error is not None
-    assert "hold=True" in seen.message
-    assert WRONG.startswith(seen.text)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("api", APIS)
-def test_an_answer_that_stays_wrong_is_an_error(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
-    script = [ScriptedReply(text=WRONG.replace("two", f"{n} two")) for n in range(5)]
-    with chained(stages, ("openai", script), hold=True) as transport:
-        seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
+@always
+@every
+def test_an_answer_that_stays_wrong_is_an_error(api: str, way: str, stages: Stages) -> None:
+    script = [ScriptedReply(WRONG.replace("two", f"{n} two")) for n in range(5)]
+    seen = asked(stages, api, way, ("openai", script), hold=True, **FORMATS[api])
     if seen.error is None:  # what there is ends as cut
         assert seen.finish == FINISHES[api]["length"]
     else:
@@ -101,35 +72,36 @@ def test_an_answer_that_stays_wrong_is_an_error(
     assert len(stages[0].requests) > 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("api", APIS)
-def test_json_in_a_fence_comes_out_bare(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(
-        stages, ("anthropic", [ScriptedReply(text=f"```json\n{RIGHT}\n```")]), hold=True
-    ) as transport:
-        seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
+@always
+@every
+def test_json_in_a_fence_comes_out_bare(api: str, way: str, stages: Stages) -> None:
+    seen = asked(
+        stages,
+        api,
+        way,
+        ("anthropic", [ScriptedReply(f"```json\n{RIGHT}\n```")]),
+        hold=True,
+        **FORMATS[api],
+    )
     assert (seen.error, json.loads(seen.text)) == (None, json.loads(RIGHT))
 
 
 @pytest.mark.parametrize("way", ["whole", "stream"])
-def test_a_schema_that_is_no_object_reaches_the_program_bare(
-    way: str, stages: tuple[Stage, ...]
-) -> None:
+def test_a_schema_that_is_no_object_reaches_the_program_bare(way: str, stages: Stages) -> None:
     def answer(request: Any) -> ScriptedReply:
         wraps = '"value"' in json.dumps(request.body)
-        return ScriptedReply(text='{"value": [1, 2]}' if wraps else "[1, 2]")
+        return ScriptedReply('{"value": [1, 2]}' if wraps else "[1, 2]")
 
     form = {"response_mime_type": "application/json", "response_json_schema": LIST}
-    with chained(stages, ("openai", [answer])) as transport:
-        seen = sdks.ask("gemini", way, transport=transport, **form)
+    seen = asked(stages, "gemini", way, ("openai", [answer]), **form)
     assert (seen.error, json.loads(seen.text)) == (None, [1, 2])
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("backend", ["openai", "anthropic", "gemini"])
-def test_the_sdks_own_parsers_get_what_they_wanted(backend: str, stages: tuple[Stage, ...]) -> None:
-    script = [ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)]
-    told = [{"role": "user", "content": sdks.QUESTION}]
+def test_the_sdks_own_parsers_get_what_they_wanted(backend: str, stages: Stages) -> None:
+    script = [ScriptedReply(WRONG), ScriptedReply(RIGHT)]
+    told = [user(sdks.QUESTION)]
     heron = Bird(name="heron", legs=2)
     with chained(stages, (backend, script)) as transport:
         openai = sdks.sdk_of("openai", "whole", transport=transport)
@@ -154,9 +126,9 @@ def test_the_sdks_own_parsers_get_what_they_wanted(backend: str, stages: tuple[S
         assert len(stages[0].requests) == 2
 
 
-def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: tuple[Stage, ...]) -> None:
-    reply = ScriptedReply(text=RIGHT, reasoning="Herons have two.", chunk_size=3)
-    told = [{"role": "user", "content": sdks.QUESTION}]
+def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: Stages) -> None:
+    reply = ScriptedReply(RIGHT, reasoning="Herons have two.", chunk_size=3)
+    told = [user(sdks.QUESTION)]
     with chained(stages, ("gemini", [reply])) as transport:
         openai = sdks.sdk_of("openai", "whole", transport=transport)
         with openai.chat.completions.stream(
@@ -176,10 +148,10 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: tuple[St
         assert message.content[0].text == RIGHT
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("api", APIS)
+@always
+@every
 @pytest.mark.parametrize(
-    "call",
+    ("name", "arguments"),
     [
         ("lock", '{"bird": "heron"}'),
         ("look", '{"bird": 5}'),
@@ -188,36 +160,16 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: tuple[St
     ],
 )
 def test_calls_of_tools_are_checked(
-    api: str,
-    way: str,
-    call: tuple[str, str],
-    stages: tuple[Stage, ...],
+    api: str, way: str, name: str, arguments: str, stages: Stages
 ) -> None:
-    wrong = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "call_1",
-                "name": call[0],
-                "arguments": call[1],
-            },
-        )
-    )
-    right = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "call_2",
-                "name": "look",
-                "arguments": '{"bird": "heron"}',
-            },
-        )
-    )
-    with chained(stages, ("openai", [wrong, right])) as transport:
-        seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
+    wrong = ScriptedReply(tool_calls=(ToolCall("call_1", name, arguments),))
+    right = ScriptedReply(tool_calls=(ToolCall("call_2", "look", '{"bird": "heron"}'),))
+    seen = asked(stages, api, way, ("openai", [wrong, right]), tools=TOOLS[api])
     assert (seen.error, seen.calls) == (None, [("look", {"bird": "heron"})])
     assert len(stages[0].requests) == 2
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
@@ -239,10 +191,8 @@ def test_calls_of_tools_are_checked(
         ("gemini", {"generationConfig": {"responseSchema": {"type": 5}}}),
     ],
 )
-def test_a_schema_that_is_none_is_a_faulty_request(
-    api: str, fields: dict[str, Any], stages: tuple[Stage, ...]
-) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text="{}")])) as transport:
+def test_a_schema_that_is_none_is_a_faulty_request(api: str, fields: Any, stages: Stages) -> None:
+    with chained(stages, ("openai", [ScriptedReply("{}")])) as transport:
         for streams in (False, True):
             response = post(transport, api, written(api, **fields), streams=streams)
             assert response.status_code == 400, response.text
@@ -251,15 +201,19 @@ def test_a_schema_that_is_none_is_a_faulty_request(
 
 
 @pytest.mark.parametrize("api", ["openai", "responses", "gemini"])
-@pytest.mark.parametrize("backend", PROTOCOLS)
-def test_any_json_may_be_asked_for(api: str, backend: str, stages: tuple[Stage, ...]) -> None:
+@everywhere
+def test_any_json_may_be_asked_for(api: str, backend: str, stages: Stages) -> None:
     forms: dict[str, dict[str, Any]] = {
         "openai": {"response_format": {"type": "json_object"}},
         "responses": {"text": {"format": {"type": "json_object"}}},
         "gemini": {"generationConfig": {"responseMimeType": "application/json"}},
     }
-    with chained(stages, (backend, [ScriptedReply(text=RIGHT)])) as transport:
-        response = post(transport, api, written(api, "Say it in JSON.", **forms[api]))
+    response = posted(
+        stages,
+        (backend, [ScriptedReply(RIGHT)]),
+        api,
+        written(api, "Say it in JSON.", **forms[api]),
+    )
     assert response.status_code == 200
     assert "heron" in response.text
     assert len(stages[0].requests) == 1

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise import CallError, Client, Limits, Policy, Result, Transport
+from rungwise import CallError, Client, Limits, Policy, Result, ToolCall, Transport
 from rungwise.adapters.gateway.answers import text_of
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import sdks
-from support.gateways import TOOLS, chained, client_over, post, written
+from support.gateways import TOOLS, asked, asking_for, chained, client_over, post, written
 from support.protocols import PROTOCOLS
-from support.runs import Scripted, Stage
+from support.runs import Scripted, Stages
 from support.sampling import examples
 from support.sdks import APIS, FINISHES
 from support.waiting import auntil, until
@@ -30,15 +30,7 @@ TEXT: Final = (
 )
 STREAMS: Final = ("stream", "astream")
 CUT_CALL: Final = ScriptedReply(
-    text="I look.",
-    tool_calls=(
-        {
-            "id": "c",
-            "name": "look",
-            "arguments": '{"bi',
-        },
-    ),
-    finish="length",
+    "I look.", tool_calls=(ToolCall("c", "look", '{"bi'),), finish="length"
 )
 ENDS: Final = {
     "openai": ('"finish_reason":"stop"', "data: [DONE]"),
@@ -48,9 +40,13 @@ ENDS: Final = {
 }
 
 
+every = pytest.mark.parametrize("api", APIS)
+unsampled = pytest.mark.sampled(1)
+
+
 def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     """Fall silent for ever behind the event that holds some text."""
-    reply = ScriptedReply(text=TEXT, chunk_size=4, hang=True)
+    reply = ScriptedReply(TEXT, chunk_size=4, hang=True)
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         pieces = render(reply, request.body, path=request.path).pieces
@@ -64,11 +60,14 @@ def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     return answer
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("hold", [False, True])
-@pytest.mark.parametrize("api", APIS)
-def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [ScriptedReply(text=TEXT)]), hold=hold) as transport:
+held_or_not = pytest.mark.parametrize("hold", [False, True])
+
+
+@unsampled
+@held_or_not
+@every
+def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages) -> None:
+    with chained(stages, ("openai", [ScriptedReply(TEXT)]), hold=hold) as transport:
         response = post(transport, api, written(api), streams=True)
     assert response.headers["content-type"] == "text/event-stream"
     assert response.headers["x-rungwise-journal"]
@@ -81,77 +80,61 @@ def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: tuple[S
     assert response.text.index(finish) > response.text.index("reeds")
 
 
-@pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(
-    api: str, way: str, stages: tuple[Stage, ...]
+always = pytest.mark.parametrize("way", STREAMS)
+
+
+@held_or_not
+@always
+@every
+def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise_unless_it_is_held(
+    api: str, way: str, hold: bool, stages: Stages
 ) -> None:
-    whole = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "c",
-                "name": "look",
-                "arguments": '{"bird": "heron"}',
-            },
-        )
-    )
-    with chained(stages, ("openai", [CUT_CALL, whole])) as transport:
-        seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-    assert seen.error is not None
-    assert (seen.text, seen.calls, seen.finish) == ("I look.", [], None)
-    assert "hold=True" in seen.message
+    whole = ScriptedReply(tool_calls=(ToolCall("c", "look", '{"bird": "heron"}'),))
+    link = ("openai", [CUT_CALL, whole])
+    seen = asked(stages, api, way, link, hold=hold, tools=TOOLS[api])
+    if hold:
+        assert (seen.error, seen.text, seen.calls) == (None, "", [("look", {"bird": "heron"})])
+    else:
+        assert seen.error is not None
+        assert (seen.text, seen.calls, seen.finish) == ("I look.", [], None)
+        assert "hold=True" in seen.message
 
 
-@pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_a_stream_that_is_held_has_only_what_stays(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
-    whole = ScriptedReply(
-        tool_calls=(
-            {
-                "id": "c",
-                "name": "look",
-                "arguments": '{"bird": "heron"}',
-            },
-        )
-    )
-    with chained(stages, ("openai", [CUT_CALL, whole]), hold=True) as transport:
-        seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
-    assert (seen.error, seen.text, seen.calls) == (None, "", [("look", {"bird": "heron"})])
-
-
-@pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_reasoning_alone_and_then_failure_is_an_error(
-    api: str, way: str, stages: tuple[Stage, ...]
-) -> None:
+@always
+@every
+def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages: Stages) -> None:
     """What was shown is no answer: the stream has begun, so its status is gone, and only an event
     can tell.
     """
     script = [ScriptedReply(reasoning="Where do they nest?"), ScriptedReply(status=400)]
     policy = Policy(limits=Limits(reasks=1, prefills=0, nudges=0))
-    with chained(stages, ("openai", script), policy=policy) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, ("openai", script), policy=policy)
     assert seen.error is not None
     assert (seen.text, seen.finish) == ("", None)
 
 
 @pytest.mark.own_connections
-@pytest.mark.parametrize("way", STREAMS)
-@pytest.mark.parametrize("api", APIS)
-def test_leaving_a_stream_ends_the_call(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("openai", [hanging("he r")])) as transport:
+@always
+@every
+def test_leaving_a_stream_ends_the_call_and_keeps_what_came(
+    api: str, way: str, stages: Stages
+) -> None:
+    kept: list[Result] = []
+    stages[0].play([hanging("he r")])
+    with client_over(["openai"], stages[:1]) as client:
+        transport = Transport(client)
+        transport._gateway = Gateway(client, False, lambda id, result: kept.append(result))
         seen = sdks.ask(api, way, transport=transport, take=1)
         assert seen.error is None
         assert TEXT.startswith(seen.text)
         until(lambda: stages[0].provider.open_connections == 0)
     assert len(stages[0].requests) == 1
+    assert [result.outcome for result in kept] == ["cancelled"]
 
 
 @pytest.mark.own_connections
-@pytest.mark.sampled(1)
-def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Stage, ...]) -> None:
+@unsampled
+def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: Stages) -> None:
     import httpx
 
     body = {**written("openai"), "stream": True}
@@ -163,10 +146,10 @@ def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Sta
         until(lambda: stages[0].provider.open_connections == 0)
 
 
-@pytest.mark.sampled(1)
+@unsampled
 @pytest.mark.parametrize("way", sdks.WAYS)
-@pytest.mark.parametrize("api", APIS)
-def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_halves_of_characters_break_nothing(api: str, way: str, stages: Stages) -> None:
     first = {"content": "a\ud800", "reasoning_content": "r\udc00"}
     deltas = [first, {"content": "b\ud83d"}, {"content": "\ude00!"}]
     chunks = [
@@ -179,27 +162,14 @@ def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[St
     ]
     chunks[-1]["choices"][0]["finish_reason"] = "stop"  # type: ignore[index]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    with chained(stages, ("openai", [ScriptedReply(body=body)])) as transport:
-        seen = sdks.ask(api, way, transport=transport)
+    seen = asked(stages, api, way, ("openai", [ScriptedReply(body=body)]))
     assert (seen.error, seen.text) == (None, "a\ufffdb\U0001f600!")
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_leaving_a_stream_keeps_what_came(api: str, stages: tuple[Stage, ...]) -> None:
-    kept: list[Result] = []
-    stages[0].play([hanging("he r")])
-    with client_over(["openai"], stages[:1]) as client:
-        transport = Transport(client)
-        transport._gateway = Gateway(client, False, lambda id, result: kept.append(result))
-        sdks.ask(api, "stream", transport=transport, take=1)
-    [result] = kept
-    assert result.outcome == "cancelled"
 
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("way", ["awhole", "astream"])
-@pytest.mark.parametrize("api", APIS)
-def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+@every
+def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: Stages) -> None:
     stages[0].play([hanging("he r")])
 
     async def main(client: Client) -> None:
@@ -220,23 +190,21 @@ def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: tuple[Sta
 
 
 TROUBLES: Final[dict[str, Any]] = {
-    "answer": lambda text: ScriptedReply(text=text, chunk_size=5),
+    "answer": lambda text: ScriptedReply(text, chunk_size=5),
     "answer with reasoning": lambda text: ScriptedReply(
-        text=text, reasoning="Let me see.", signature="c2ln"
+        text, reasoning="Let me see.", signature="c2ln"
     ),
-    "length": lambda text: ScriptedReply(text=text[: len(text) // 2], finish="length"),
+    "length": lambda text: ScriptedReply(text[: len(text) // 2], finish="length"),
     "empty": lambda text: ScriptedReply(),
     "only reasoning": lambda text: ScriptedReply(reasoning="Let me see."),
     "busy": lambda text: ScriptedReply(status=503),
     "refused": lambda text: ScriptedReply(refusal="I will not."),
-    "filtered": lambda text: ScriptedReply(text=text[:9], finish="content_filter"),
+    "filtered": lambda text: ScriptedReply(text[:9], finish="content_filter"),
     "cut call": lambda text: CUT_CALL,
-    "error inside": lambda text: ScriptedReply(
-        text=text[:20], error_event={"message": "Overloaded"}
-    ),
-    "no end": lambda text: ScriptedReply(text=text, done=False, finish=""),
-    "wrong JSON": lambda text: ScriptedReply(text='{"name": 5}'),
-    "half of JSON": lambda text: ScriptedReply(text='{"name": "her'),
+    "error inside": lambda text: ScriptedReply(text[:20], error_event={"message": "Overloaded"}),
+    "no end": lambda text: ScriptedReply(text, done=False, finish=""),
+    "wrong JSON": lambda text: ScriptedReply('{"name": 5}'),
+    "half of JSON": lambda text: ScriptedReply('{"name": "her'),
     "bad request": lambda text: ScriptedReply(status=400),
     "no JSON": lambda text: ScriptedReply(body="<html>"),
 }
@@ -246,22 +214,6 @@ SCHEMA: Final = {
     "required": ["name"],
 }
 JSON: Final = '{"name": "heron, or egret, or bittern"}'
-SCHEMAS: Final[dict[str, dict[str, Any]]] = {
-    "openai": {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
-    },
-    "responses": {
-        "text": {
-            "format": {
-                "type": "json_schema",
-                "name": "x",
-                "schema": SCHEMA,
-            }
-        }
-    },
-    "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-    "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
-}
 
 
 @attrs.frozen
@@ -306,14 +258,14 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.sampled(1)
+@unsampled
 @settings(
     max_examples=examples(300),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(play=plays())
 def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_error(
-    play: Play, stages: tuple[Stage, ...]
+    play: Play, stages: Stages
 ) -> None:
     used = stages[: len(play.links)]
     for stage, (_, troubles) in zip(used, play.links, strict=True):
@@ -322,7 +274,7 @@ def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_er
     with client_over([api for api, _ in play.links], used) as client:
         transport = Transport(client)
         transport._gateway = Gateway(client, play.hold, lambda id, result: kept.append(result))
-        fields = dict(SCHEMAS[play.api]) if play.has_schema else {}
+        fields = asking_for(SCHEMA)[play.api] if play.has_schema else {}
         if play.has_tools:
             fields["tools"] = TOOLS[play.api]
         seen = sdks.ask(play.api, play.way, transport=transport, **fields)

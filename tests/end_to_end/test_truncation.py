@@ -6,6 +6,7 @@ import pytest
 
 import rungwise
 from rungwise.testing import ScriptedReply
+from support.plain import assistant, user
 
 NATIVE = [{"prefill": "trailing"}]
 HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
@@ -14,7 +15,7 @@ HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 def part(text: str, output: int = 7, **more: Any) -> ScriptedReply:
     usage = {"prompt_tokens": 10, "completion_tokens": output}
     return ScriptedReply(
-        text=text,
+        text,
         **{
             "finish": "length",
             "usage": usage,
@@ -27,6 +28,9 @@ def last(text: str, output: int = 5, **more: Any) -> ScriptedReply:
     return part(text, output, finish="stop", **more)
 
 
+FOUR = [part("Part one, "), part("part two, "), part("part three, "), part("part four, ")]
+
+
 def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
     ended = run([part("Part one "), last("part two")], policy=HINTS)
     ended.was(
@@ -35,7 +39,7 @@ def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
         path="continuation done",
         added=[
             [],
-            [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}],
+            [assistant("Part one "), user("Go on.")],
         ],
         waits=[],
         parts=("Part one ", "part two"),
@@ -56,7 +60,7 @@ def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_
 
 
 def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
-    ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")])
+    ended = run(FOUR)
     ended.was(
         "partial",
         "Part one, part two, part three, part four, ",
@@ -75,11 +79,9 @@ def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
         (20_000, [20_000, 32_768, 32_768, 32_768]),
     ],
 )
-def test_a_cap_of_the_callers_is_raised_and_never_lowered(
-    run: Any, cap: int, sent: list[int]
-) -> None:
+def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: Any) -> None:
     ended = run(
-        [part("Part one, "), part("part two, "), part("part three, "), part("part four, ")],
+        FOUR,
         max_tokens=cap,
     )
     assert ended.caps == sent
@@ -106,14 +108,13 @@ def test_the_cap_goes_into_the_field_that_the_backend_takes(run: Any) -> None:
 
 
 def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(run: Any) -> None:
-    ended = run([part("Part one, "), part("part two, "), last("part three.")], backends=NATIVE)
-    ended.was(
+    run([part("Part one, "), part("part two, "), last("part three.")], backends=NATIVE).was(
         "done",
         "Part one, part two, part three.",
         added=[
             [],
-            [{"role": "assistant", "content": "Part one,"}],
-            [{"role": "assistant", "content": "Part one, part two,"}],
+            [assistant("Part one,")],
+            [assistant("Part one, part two,")],
         ],
     )
     # Trailing blanks stay off the wire: servers reject them.
@@ -139,8 +140,7 @@ def test_nothing_is_said_twice_at_the_seam(
     chunk_size: int,
 ) -> None:
     first = part("The heron wades and it ", chunk_size=chunk_size)
-    ended = run([first, last(second, chunk_size=chunk_size)], backends=backends)
-    ended.was(
+    run([first, last(second, chunk_size=chunk_size)], backends=backends).was(
         "done",
         "The heron wades and it swims and it flies.",
         parts=("The heron wades and it ", second),
@@ -161,12 +161,13 @@ def test_thinking_within_the_parts_is_no_text(run: Any) -> None:
     two = "<think>then</think>part two."
     ended = run([part(one), last(two)])
     ended.was("done", "Part one, part two.")
-    assert ended.added[1][0] == {"role": "assistant", "content": "Part one, "}
+    assert ended.added[1][0] == assistant("Part one, ")
 
 
 def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
-    ended = run([part("Part one, ", 100, finish=""), last("part two.")], max_tokens=100)
-    ended.was("done", "Part one, part two.", caps=[100, 200])
+    run([part("Part one, ", 100, finish=""), last("part two.")], max_tokens=100).was(
+        "done", "Part one, part two.", caps=[100, 200]
+    )
 
 
 # when a continuation goes wrong
@@ -181,8 +182,9 @@ def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
 
 
 def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -> None:
-    ended = run([part("Part one, "), ScriptedReply(text="no", finish="content_filter")])
-    ended.was("refused", "Part one, ", counts=[2])
+    run([part("Part one, "), ScriptedReply("no", finish="content_filter")]).was(
+        "refused", "Part one, ", counts=[2]
+    )
 
 
 def test_a_continuation_that_repeats_everything_is_no_progress(run: Any) -> None:
@@ -195,8 +197,8 @@ def test_the_fallback_goes_on_from_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply(status=401)], [last("part two.")], policy=HINTS)
     ended.was("done", "Part one, part two.", counts=[2, 1])
     assert ended.added[-1] == [
-        {"role": "assistant", "content": "Part one, "},
-        {"role": "user", "content": "Go on."},
+        assistant("Part one, "),
+        user("Go on."),
     ]
 
 
@@ -208,8 +210,9 @@ def test_a_text_that_goes_in_circles_is_not_continued(run: Any) -> None:
 
 def test_new_text_refills_the_retries(run: Any) -> None:
     down = ScriptedReply(status=500)
-    ended = run([down, down, down, part("Part one, "), down, down, down, last("part two.")])
-    ended.was("done", "Part one, part two.", waits=[2, 4, 8, 2, 4, 8], counts=[8])
+    run([down, down, down, part("Part one, "), down, down, down, last("part two.")]).was(
+        "done", "Part one, part two.", waits=[2, 4, 8, 2, 4, 8], counts=[8]
+    )
 
 
 def test_the_usage_of_discarded_attempts_counts(run: Any) -> None:

@@ -31,7 +31,7 @@ CALLS = (
     ToolCall("c3", "pay", '{"amount": 50}'),
     ToolCall("c4", "pay", '{"amount": 60}'),
 )
-ANSWER = ScriptedReply(text="Done.")
+ANSWER = ScriptedReply("Done.")
 
 
 class Bird(BaseModel):
@@ -153,9 +153,7 @@ def test_it_goes_on_at_any_other_provider(api: str, serve: Any) -> None:
         ({"c3": " "}, "must be True, or the reason"),
     ],
 )
-def test_approvals_that_do_not_match_are_refused(
-    changes: dict[str, Any], says: str, serve: Any
-) -> None:
+def test_approvals_that_do_not_match_are_refused(changes: Any, says: str, serve: Any) -> None:
     _, again, register, result = paused("openai", "turn", serve)
     approvals = {
         name: value
@@ -186,16 +184,26 @@ def test_a_function_that_cannot_tell_means_that_a_person_must(serve: Any) -> Non
     assert ran == []
 
 
-def test_the_final_answer_is_checked_and_corrected(api: str, mode: str, serve: Any) -> None:
+def test_the_final_answer_is_checked_and_corrected_and_no_call_of_a_tool(
+    api: str, mode: str, serve: Any
+) -> None:
+    def verdict(reply: rungwise.core.Reply, bird: Bird) -> str | None:
+        return None if bird.wingspan_cm > 100 else "A bittern is larger."
+
     register = Register()
-    script = ('{"name": "bittern"}', '{"name": "bittern", "wingspan_cm": 125}')
+    script = (
+        '{"name": "bittern"}',
+        '{"name": "bittern", "wingspan_cm": 12}',
+        '{"name": "bittern", "wingspan_cm": 125}',
+    )
     provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), *map(ScriptedReply, script))
     schema = backend(api, provider, capabilities=Capabilities(tools=True, json_schema=True))
     with Client(schema) as client:
-        result = ask(client, mode, "Look.", tools=register.tools, returns=Bird)
+        result = ask(client, mode, "Look.", tools=register.tools, returns=Bird, verdict=verdict)
     assert (result.outcome, result.value) == ("finished", Bird(name="bittern", wingspan_cm=125))
-    assert (result.calls, result.attempts) == (2, 3)
+    assert (result.calls, result.attempts, len(register.ran)) == (2, 4, 1)
     assert "'wingspan_cm' is missing" in str(provider.requests[2].body)
+    assert "A bittern is larger." in str(provider.requests[3].body)
     assert "'answer'" not in str(provider.requests[0].body.get("tools")), (
         "no tool is forced beside the caller's own"
     )
@@ -265,23 +273,3 @@ def test_what_is_stored_loses_nothing_and_is_json_at_every_event(serve: Any) -> 
         "assistant",
     ]
     assert result.plain_messages[1]["tool_calls"][0]["function"]["name"] == "look"
-
-
-def test_verdicts_judge_what_ends_a_turn_and_no_calls_of_tools(
-    api: str, mode: str, serve: Any
-) -> None:
-    def cites(reply: rungwise.core.Reply, value: Any) -> str | None:
-        return None if value == ["[1]"] else "Cite a source as [1]."
-
-    provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), ScriptedReply(text='{"value": ["[1]"]}'))
-    register = Register()
-    with Client(backend(api, provider)) as client:
-        result = ask(
-            client,
-            mode,
-            "Look.",
-            tools=register.tools,
-            returns=list[str],
-            verdict=cites,
-        )
-    assert (result.outcome, result.value, len(register.ran)) == ("finished", ["[1]"], 1)

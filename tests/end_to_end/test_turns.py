@@ -7,21 +7,31 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, Tool, TurnPolicy
+from rungwise import (
+    Budget,
+    Cancellation,
+    Client,
+    ConfigurationError,
+    Policy,
+    Tool,
+    TurnFailed,
+    TurnPolicy,
+)
 from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.core import Request
 from rungwise.fsm.turn.explained import explain_turn, read_turn
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
+from support.plain import assistant, user
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
 TEXT = "Herons nest in the reeds by the lake."
-ANSWER = ScriptedReply(text=TEXT)
+ANSWER = ScriptedReply(TEXT)
 OVERFLOW = ScriptedReply(
     status=400, error={"message": "too long", "code": "context_length_exceeded"}
 )
-LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content": "Where?"}]
+LONG = [user("herons " * 500), user("Where?")]
 
 
 @pytest.fixture(params=MODES)
@@ -44,6 +54,7 @@ def breaks() -> str:
     raise rungwise.ToolError("the boat has sunk")
 
 
+LOOKS = calling(("look", '{"lake": "Vomb"}'))
 TOOLS: dict[str, Any] = {"look": look, "listen": listen, "breaks": breaks}
 
 
@@ -71,7 +82,7 @@ def test_tools_run_and_their_results_are_sent_in_the_order_of_the_calls(mode: st
     assert turned.told() == ['["heron","bittern"]', "a boom from Vomb", "the boat has sunk"]
     assert turned.bodies[1]["messages"][1]["content"] == "I look."
     assert turned.targets == ["use_tools", "go_on", "finished"]
-    assert turned.result.plain_messages[-1] == {"role": "assistant", "content": TEXT}
+    assert turned.result.plain_messages[-1] == assistant(TEXT)
 
 
 def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_model(
@@ -91,7 +102,7 @@ def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_m
 
 def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mode: str) -> None:
     turned = run_turn(
-        mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply(text="I cannot look."), tools=TOOLS
+        mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply("I cannot look."), tools=TOOLS
     )
     assert (turned.outcome, turned.text, len(turned.bodies)) == (
         "limit_reached",
@@ -99,10 +110,7 @@ def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mo
         4,
     )
     assert "tools" not in turned.bodies[3]
-    assert turned.bodies[3]["messages"][-1] == {
-        "role": "user",
-        "content": rungwise.TurnHints().summary,
-    }
+    assert turned.bodies[3]["messages"][-1] == user(rungwise.TurnHints().summary)
 
 
 @pytest.mark.parametrize(("most", "requests"), [(0, 1), (1, 3), (25, 27)])
@@ -113,7 +121,7 @@ def test_one_ceiling_holds_for_all(mode: str, most: int, requests: int) -> None:
     turned = run_turn(
         mode,
         *asked,
-        ScriptedReply(text="Enough."),
+        ScriptedReply("Enough."),
         tools={"count": lambda: ran.append(1)},
         policy=policy,
     )
@@ -172,17 +180,17 @@ def test_cut_tool_calls_never_run(mode: str) -> None:
 
 def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: str) -> None:
     policy = TurnPolicy(call=Policy(limits=rungwise.Limits(continuations=0)))
-    cut = ScriptedReply(text="Herons nest in the", finish="length")
+    cut = ScriptedReply("Herons nest in the", finish="length")
     turned = run_turn(
         mode,
-        calling(("look", '{"lake": "Vomb"}')),
+        LOOKS,
         cut,
-        ScriptedReply(text=" reeds by the lake."),
+        ScriptedReply(" reeds by the lake."),
         tools=TOOLS,
         policy=policy,
     )
     assert (turned.outcome, turned.text, turned.result.calls) == ("finished", TEXT, 3)
-    assert turned.bodies[2]["messages"][3] == {"role": "assistant", "content": "Herons nest in the"}
+    assert turned.bodies[2]["messages"][3] == assistant("Herons nest in the")
     assert turned.bodies[2]["messages"][4]["role"] == "user"
     assert [each["role"] for each in turned.result.plain_messages] == [
         "user",
@@ -210,7 +218,7 @@ def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
     assert turned.bodies[1]["messages"] == LONG[1:]
     assert LONG[0]["content"] != "changed"
     assert given[0][1] > 100
-    assert turned.result.plain_messages == [*LONG[1:], {"role": "assistant", "content": TEXT}]
+    assert turned.result.plain_messages == [*LONG[1:], assistant(TEXT)]
 
 
 def test_the_clients_own_compactor_shortens_too(mode: str) -> None:
@@ -236,19 +244,10 @@ def test_a_compactor_that_does_not_help_or_raises_ends_the_turn(mode: str) -> No
         raise ValueError("secret")
 
     turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=raises)
-    assert isinstance(turned.error, rungwise.TurnFailed)
+    assert isinstance(turned.error, TurnFailed)
     assert isinstance(turned.error.__cause__, ValueError)
     assert "secret" not in str(turned.error)
     assert turned.result.plain_messages == LONG
-
-
-@pytest.mark.parametrize("mode", [mode for mode in MODES if is_async(mode)])
-def test_a_compactor_may_be_awaited(mode: str) -> None:
-    async def shorten(messages: Any, room: int) -> Any:
-        await anyio.sleep(0)
-        return messages[1:]
-
-    assert run_turn(mode, OVERFLOW, ANSWER, messages=LONG, compactor=shorten).outcome == "finished"
 
 
 def test_a_terminating_tool_among_others_hands_off(mode: str) -> None:
@@ -320,9 +319,12 @@ def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
         is_over.set()
 
 
-@pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+in_threads = pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+
+
+@in_threads
 def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
     is_over = threading.Event()
 
     def hang(messages: Any, room: int) -> Any:
@@ -370,21 +372,21 @@ def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
 
 def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: str) -> None:
     down = ScriptedReply(status=401)
-    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), down, tools=TOOLS)
-    assert isinstance(turned.error, rungwise.TurnFailed)
+    turned = run_turn(mode, LOOKS, down, tools=TOOLS)
+    assert isinstance(turned.error, TurnFailed)
     assert "401" in str(turned.error)
     assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool"]
 
 
 def test_the_budget_of_the_turn_is_above_those_of_its_calls(mode: str) -> None:
     policy = TurnPolicy(budget=Budget(attempts=3), same_calls=1000)
-    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), tools=TOOLS, policy=policy)
+    turned = run_turn(mode, LOOKS, tools=TOOLS, policy=policy)
     assert (turned.outcome, len(turned.bodies)) == ("over_budget", 3)
     assert isinstance(turned.error, rungwise.TurnOverBudget)
 
 
 def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
-    asked = calling(("look", '{"lake": "Vomb"}')).tool_calls
+    asked = LOOKS.tool_calls
 
     def spends(request: Any) -> ScriptedReply:
         cap = request.body.get("max_tokens") or request.body["max_completion_tokens"]
@@ -422,16 +424,15 @@ def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> 
 
 def test_a_turn_shares_a_budget_with_others(mode: str) -> None:
     shared = rungwise.SharedBudget(Budget(attempts=3))
-    first = run_turn(
-        mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared
-    )
-    second = run_turn(
-        mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared
-    )
+    first = run_turn(mode, LOOKS, ANSWER, tools=TOOLS, within=shared)
+    second = run_turn(mode, LOOKS, ANSWER, tools=TOOLS, within=shared)
     assert (first.outcome, second.outcome, shared.attempts) == ("finished", "over_budget", 3)
 
 
-@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+streamed = pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+
+
+@streamed
 def test_a_stream_tells_of_tools_between_the_calls(mode: str) -> None:
     turned = run_turn(
         mode, calling(("look", '{"lake": "Vomb"}'), text="I look."), ANSWER, tools=TOOLS
@@ -445,7 +446,7 @@ def test_a_stream_tells_of_tools_between_the_calls(mode: str) -> None:
     assert (ended.call.name, ended.outcome.value) == ("look", ["heron"])
 
 
-@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+@streamed
 @pytest.mark.parametrize("at", ["Text", "ToolStarted", "ToolEnded", "TurnStep"])
 def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
     def leave(event: Any, stream: Any) -> bool:
@@ -463,9 +464,9 @@ def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
         assert '["heron"]' in results or "a boom from Vomb" in results
 
 
-@pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+@in_threads
 def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
-    cancellation = rungwise.Cancellation()
+    cancellation = Cancellation()
     begun = threading.Event()
     ended = threading.Event()
 
@@ -504,7 +505,7 @@ def test_a_cancelled_task_ends_its_turn_and_waits_for_what_cannot_be_cancelled()
     async def main() -> None:
         with EmbeddedProvider(Script(replies=[calling(("work", "{}"))])) as provider:
             backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
-            async with rungwise.Client(backend) as client, anyio.create_task_group() as group:
+            async with Client(backend) as client, anyio.create_task_group() as group:
 
                 async def run() -> None:
                     try:
@@ -540,9 +541,9 @@ def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -
         {"temprature": 1},
         {"messages": 5},
     ):
-        with pytest.raises((rungwise.ConfigurationError, TypeError)) as caught:
+        with pytest.raises((ConfigurationError, TypeError)) as caught:
             run_turn(mode, ANSWER, **wrong)  # type: ignore[arg-type]
-        assert isinstance(caught.value, rungwise.ConfigurationError), wrong
+        assert isinstance(caught.value, ConfigurationError), wrong
 
 
 def search(query: str, most: int = 3) -> list[str]:
@@ -564,7 +565,7 @@ def test_a_tool_read_from_a_function_is_sent_called_and_planned(
         ]
     )
     provider = serve(asks)
-    with rungwise.Client(backend_of(provider)) as client:
+    with Client(backend_of(provider)) as client:
         result = client.call("Find x.", tools=box.definitions(CHAT))
     assert provider.requests[0].body["tools"] == [
         {

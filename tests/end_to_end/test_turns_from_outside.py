@@ -30,6 +30,7 @@ from rungwise import (
 )
 from rungwise.adapters.tools.scheduling import CANCELLED, LEFT
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.plain import bad_request, user
 from support.waiting import patience
 
 BACKENDS: list[Callable[..., Any]] = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
@@ -37,7 +38,7 @@ BACKENDS: list[Callable[..., Any]] = [OpenAIChat, OpenAIResponses, Anthropic, Ge
 
 def calling(*names: str, text: str = "", **more: Any) -> ScriptedReply:
     return ScriptedReply(
-        text=text, tool_calls=[{"name": name, "arguments": "{}"} for name in names], **more
+        text, tool_calls=[{"name": name, "arguments": "{}"} for name in names], **more
     )
 
 
@@ -49,7 +50,7 @@ def client_of(
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    with EmbeddedProvider(Script([ScriptedReply(text="a page")] * 4)) as provider:
+    with EmbeddedProvider(Script([ScriptedReply("a page")] * 4)) as provider:
         yield provider.base_url
 
 
@@ -60,13 +61,13 @@ def test_async_tools_of_all_rounds_share_an_event_loop(site: str, is_streamed: b
 
     async def fetch() -> str:
         loops.append(asyncio.get_running_loop())
-        body = {"model": "m", "messages": [{"role": "user", "content": "page"}]}
+        body = {"model": "m", "messages": [user("page")]}
         response = await http.post(
             f"{site.rstrip('/')}/chat/completions", json=body, headers={"authorization": "k"}
         )
         return str(response.json()["choices"][0]["message"]["content"])
 
-    script = Script([calling("fetch"), calling("fetch", "fetch"), ScriptedReply(text="done")])
+    script = Script([calling("fetch"), calling("fetch", "fetch"), ScriptedReply("done")])
     with EmbeddedProvider(script) as provider:
         client = client_of(provider)
         if is_streamed:
@@ -97,7 +98,7 @@ def test_a_tool_that_blocks_the_loop_does_not_hold_the_next_round() -> None:
 
     tools = [Tool(block, seconds=0.05), quick]
     with EmbeddedProvider(
-        Script([calling("block"), calling("quick"), ScriptedReply(text="done")])
+        Script([calling("block"), calling("quick"), ScriptedReply("done")])
     ) as provider:
         try:
             assert client_of(provider).turn("Go.", tools=tools).text == "done"
@@ -150,7 +151,7 @@ def test_one_cancellation_leaves_a_tool_that_hangs(way: str) -> None:
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) -> None:
     given: list[Any] = []
-    said = ScriptedReply(text="An answer.", reasoning="Thought.", signature="signed")
+    said = ScriptedReply("An answer.", reasoning="Thought.", signature="signed")
 
     def shorter(messages: Any, room: int) -> Any:
         given.append(messages)
@@ -160,11 +161,9 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
         messages[0]["content"] = "changed"  # its own copy
         return [{**kept[0], "content": "Short."}, *kept[1:]]
 
-    overflow = ScriptedReply(
-        status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
-    )
+    overflow = bad_request("context length exceeded", code="context_length_exceeded")
     script = Script(
-        [said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply(text="done")]
+        [said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply("done")]
     )
 
     def look() -> str:
@@ -174,9 +173,9 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
         client = client_of(provider, kind)
         first = client.call("Long. " * 500)
         history = [
-            {"role": "user", "content": "Long. " * 500},
+            user("Long. " * 500),
             first.message,
-            {"role": "user", "content": "Go on."},
+            user("Go on."),
         ]
         if is_async:
             result = asyncio.run(client.aturn(history, tools=[look], compactor=shorter))
@@ -205,21 +204,19 @@ def test_the_compactor_of_a_call_is_given_plain_messages_too() -> None:
         given.extend(messages)
         return messages[-1:]
 
-    overflow = ScriptedReply(
-        status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
-    )
+    overflow = bad_request("context length exceeded", code="context_length_exceeded")
     with EmbeddedProvider(
-        Script([ScriptedReply(text="An answer."), overflow, ScriptedReply(text="done")])
+        Script([ScriptedReply("An answer."), overflow, ScriptedReply("done")])
     ) as provider:
         client = client_of(provider, compactor=shorter)
         said = client.call("Hello.").message
         history = [
-            {"role": "user", "content": "Hello."},
+            user("Hello."),
             said,
-            {"role": "user", "content": "Go on."},
+            user("Go on."),
         ]
         assert client.call(history).text == "done"
-        assert provider.requests[-1].body["messages"] == [{"role": "user", "content": "Go on."}]
+        assert provider.requests[-1].body["messages"] == [user("Go on.")]
     assert given == [history[0], {"role": "assistant", "content": "An answer."}, history[2]]
 
 
@@ -241,7 +238,7 @@ def test_a_replay_has_the_plain_messages_of_the_turn(kind: Any) -> None:
         return "seen"
 
     with EmbeddedProvider(
-        Script([calling("look", text="I look."), ScriptedReply(text="done")])
+        Script([calling("look", text="I look."), ScriptedReply("done")])
     ) as provider:
         result = client_of(provider, kind, contents=True).turn("Look.", tools=[look])
     assert result.plain_messages[1]["tool_calls"][0]["function"] == {

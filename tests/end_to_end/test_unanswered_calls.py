@@ -27,10 +27,11 @@ from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOK
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import waits_into
+from support.plain import assistant, user
 
 HINT = "Go on."
-ANSWER = ScriptedReply(text="In the reeds.")
-CUT = ScriptedReply(text="In the reeds of", finish="length")
+ANSWER = ScriptedReply("In the reeds.")
+CUT = ScriptedReply("In the reeds of", finish="length")
 USER = Message.saying("user", "Where?")
 SAID = Message.saying("assistant", "In the")
 NEXT = Message.saying("user", "And now?")
@@ -145,8 +146,11 @@ def check(
         assert NO_RESULT in results or kept == given
 
 
+of_both = pytest.mark.parametrize("whose", ["caller", "neutral"])
+
+
 @pytest.mark.parametrize("history", HISTORIES)
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@of_both
 def test_each_call_is_followed_by_its_result(
     api: str,
     whose: str,
@@ -165,16 +169,6 @@ def test_the_results_of_a_turn_are_in_the_order_of_its_calls(api: str, serve: An
     [conversation] = sent(api, serve(ANSWER), own(api, [USER, ALIKE, FIRST, NEXT]))
     read = protocols.read_messages(conversation)
     assert [each.text for message in read for each in message.tool_results] == ["R", NO_RESULT]
-
-
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
-def test_it_holds_in_later_attempts_too(api: str, whose: str, serve: Any) -> None:
-    messages = [USER, TWO, FIRST]
-    _, conversation = sent(
-        api, serve(CUT, ANSWER), own(api, messages) if whose == "caller" else messages
-    )
-    check(api, conversation, messages, ["R", NO_RESULT])
-    assert CUT.text in str(conversation)
 
 
 def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> None:
@@ -197,9 +191,9 @@ def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> Non
     }
     said = {"type": "text", "text": "And?", **marked}
     given = [
-        {"role": "user", "content": "Where?"},
-        {"role": "assistant", "content": [thought, *calls]},
-        {"role": "user", "content": [told, said]},
+        user("Where?"),
+        assistant([thought, *calls]),
+        user([told, said]),
     ]
     [conversation] = sent("anthropic", serve(ANSWER), given)
     assert conversation[:2] == given[:2]
@@ -215,9 +209,8 @@ def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> Non
 
 OWN_CALLS: dict[str, list[Any]] = {
     "anthropic": [
-        {
-            "role": "assistant",
-            "content": [
+        assistant(
+            [
                 {
                     "type": "server_tool_use",
                     "id": "srvtoolu_1",
@@ -232,8 +225,8 @@ OWN_CALLS: dict[str, list[Any]] = {
                     "input": {},
                 },
                 {"type": "text", "text": "In the reeds."},
-            ],
-        }
+            ]
+        )
     ],
     "responses": [
         {
@@ -270,9 +263,8 @@ OWN_CALLS: dict[str, list[Any]] = {
         }
     ],
     "bedrock": [
-        {
-            "role": "assistant",
-            "content": [
+        assistant(
+            [
                 {
                     "toolUse": {
                         "toolUseId": "t1",
@@ -282,17 +274,48 @@ OWN_CALLS: dict[str, list[Any]] = {
                     }
                 },
                 {"text": "In the reeds."},
-            ],
-        }
+            ]
+        )
     ],
 }
 
 
-@pytest.mark.parametrize("api", OWN_CALLS)
-def test_what_a_provider_has_run_by_itself_needs_no_result(api: str, serve: Any) -> None:
-    given = [*own(api, [USER]), *OWN_CALLS[api], *own(api, [NEXT])]
-    [conversation] = sent(api, serve(ANSWER), given)
-    assert conversation == given
+MADE = {"type": "function_call_output", "call_id": "c1", "output": NO_RESULT}
+CALL = {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}
+FREE = {"type": "custom_tool_call", "call_id": "c1", "name": "write", "input": "Reeds."}
+OLDER = {
+    "role": "assistant",
+    "content": None,
+    "function_call": {"name": "look_up", "arguments": "{}"},
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "calls", "made"),
+    [
+        *[pytest.param(api, calls, [], id=f"run by {api}") for api, calls in OWN_CALLS.items()],
+        pytest.param(
+            "responses", [CALL, {"type": "item_reference", "id": "fco_1"}], [], id="by reference"
+        ),
+        pytest.param("responses", [CALL], [MADE], id="right behind it"),
+        pytest.param(
+            "responses", [FREE], [{**MADE, "type": "custom_tool_call_output"}], id="free text"
+        ),
+        pytest.param(
+            "openai",
+            [OLDER],
+            [{"role": "function", "name": "look_up", "content": NO_RESULT}],
+            id="older form",
+        ),
+    ],
+)
+def test_a_call_of_any_kind_gets_a_result_of_its_kind_unless_it_needs_none(
+    api: str, calls: Any, made: Any, serve: Any
+) -> None:
+    before = [*own(api, [USER]), *calls]
+    behind = own(api, [SAID, NEXT] if made else [NEXT])
+    [conversation] = sent(api, serve(ANSWER), [*before, *behind])
+    assert conversation == [*before, *made, *behind]
 
 
 def test_what_goes_on_from_a_stored_response_may_answer_its_calls(serve: Any) -> None:
@@ -306,70 +329,7 @@ def test_what_goes_on_from_a_stored_response_may_answer_its_calls(serve: Any) ->
     *_, conversation = sent(
         "responses", provider, asked, parameters={"previous_response_id": "resp_1"}
     )
-    made = {
-        "type": "function_call_output",
-        "call_id": "c1",
-        "output": NO_RESULT,
-    }
-    assert conversation == [*asked, made]
-
-
-def test_an_item_by_reference_may_be_the_result(serve: Any) -> None:
-    given = [
-        *own("responses", [USER, ONE]),
-        {"type": "item_reference", "id": "fco_1"},
-        *own("responses", [NEXT]),
-    ]
-    [conversation] = sent("responses", serve(ANSWER), given)
-    assert conversation == given
-
-
-def test_a_result_stands_right_behind_its_call_among_items(serve: Any) -> None:
-    given = own("responses", [USER, ONE, SAID, NEXT])
-    [conversation] = sent("responses", serve(ANSWER), given)
-    assert conversation == [
-        *given[:2],
-        {
-            "type": "function_call_output",
-            "call_id": "c1",
-            "output": NO_RESULT,
-        },
-        *given[2:],
-    ]
-
-
-def test_a_call_of_free_text_gets_a_result_of_its_own_kind(serve: Any) -> None:
-    call = {
-        "type": "custom_tool_call",
-        "call_id": "c1",
-        "name": "write",
-        "input": "Reeds.",
-    }
-    [conversation] = sent(
-        "responses", serve(ANSWER), [*own("responses", [USER]), call, *own("responses", [NEXT])]
-    )
-    assert conversation[2] == {
-        "type": "custom_tool_call_output",
-        "call_id": "c1",
-        "output": NO_RESULT,
-    }
-
-
-def test_a_call_in_the_older_form_of_chat_completions_gets_a_result_in_that_form(
-    serve: Any,
-) -> None:
-    call = {
-        "role": "assistant",
-        "content": None,
-        "function_call": {"name": "look_up", "arguments": "{}"},
-    }
-    given = [*own("openai", [USER]), call, *own("openai", [NEXT])]
-    [conversation] = sent("openai", serve(ANSWER), given)
-    assert conversation == [
-        *given[:2],
-        {"role": "function", "name": "look_up", "content": NO_RESULT},
-        given[2],
-    ]
+    assert conversation == [*asked, MADE]
 
 
 @pytest.mark.parametrize("api", ["gemini", "ollama"])
@@ -397,8 +357,11 @@ def messages_sent(
     return [protocols.said(request) for request in provider.requests]
 
 
-@pytest.mark.parametrize("prefill", [False, True])
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+prefilled_or_not = pytest.mark.parametrize("prefill", [False, True])
+
+
+@prefilled_or_not
+@of_both
 def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
     api: str,
     whose: str,
@@ -414,16 +377,8 @@ def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
     assert not any(mark in body for mark in ('"prefix"', '"partial"', "continue_final_message"))
 
 
-def test_an_answer_that_broke_off_in_words_is_gone_on_with(api: str, serve: Any) -> None:
-    [said] = messages_sent(api, serve(ANSWER), [USER, SAID], prefill=False)
-    assert [(message.role, message.text) for message in said[-2:]] == [
-        ("assistant", "In the"),
-        ("user", HINT),
-    ]
-
-
-@pytest.mark.parametrize("prefill", [False, True])
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@prefilled_or_not
+@of_both
 def test_the_call_has_its_result_in_each_later_attempt_too(
     api: str,
     whose: str,
@@ -440,12 +395,12 @@ def test_the_call_has_its_result_in_each_later_attempt_too(
     assert [body.count(HINT) for body in bodies] == [0, 0 if said[-1].role == "assistant" else 1]
 
 
-@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@of_both
 def test_the_results_that_stand_in_count_beside_given_tokens(
     api: str, whose: str, serve: Any
 ) -> None:
     """Under a budget of money too, which is what they would pass."""
-    provider = serve(ScriptedReply(text="In the reeds.", usage={}))
+    provider = serve(ScriptedReply("In the reeds.", usage={}))
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]
     used = []
     for messages, money in (

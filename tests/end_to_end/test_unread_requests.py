@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-import rungwise
+from rungwise import Budget, Policy
 from support.raw_server import Peer, RawServer, answer, echo
 from support.ways import ONCE, SCHEMES, ask, in_one_loop, quick
 
@@ -33,7 +33,7 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(
         )
         peer.hang()
 
-    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=8))
+    policy = Policy(limits=ONCE, budget=Budget(seconds=8))
     with (
         RawServer(play, tls=tls) as server,
         in_one_loop(way, quick(way, server, policy=policy)) as caller,
@@ -47,7 +47,7 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(
 
 
 def test_an_answer_of_a_server_that_closes_a_request_unread_is_read(way: str) -> None:
-    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=8))
+    policy = Policy(limits=ONCE, budget=Budget(seconds=8))
     with (
         RawServer(lambda peer: peer.send(REFUSED)) as server,
         in_one_loop(way, quick(way, server, policy=policy)) as caller,

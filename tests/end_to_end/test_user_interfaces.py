@@ -42,7 +42,10 @@ def asked(trouble: str, **options: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "parts": [{"type": "text", "text": trouble}]}], **options}
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+every_trouble = pytest.mark.parametrize("trouble", TROUBLES)
+
+
+@every_trouble
 @pytest.mark.parametrize("path", ["sse", "threads", "kept"])
 def test_plain_events(url: str, trouble: str, path: str) -> None:
     answer = httpx.get(f"{url}/{path}", params={"question": trouble})
@@ -53,7 +56,7 @@ def test_plain_events(url: str, trouble: str, path: str) -> None:
     assert (b"event: discard" in answer.content) == (trouble == "taken back")
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@every_trouble
 @pytest.mark.parametrize("hold", [False, True])
 def test_vercels_stream(url: str, trouble: str, hold: bool) -> None:
     answer = httpx.post(f"{url}/vercel", json=asked(trouble, hold=hold))
@@ -65,18 +68,16 @@ def test_vercels_stream(url: str, trouble: str, hold: bool) -> None:
     assert ("green" in sent) == (trouble == "taken back" and not hold)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+def over_ag_ui(url: str, question: str) -> tuple[AgUiReader, httpx.Response]:
+    messages = [{"id": "q", "role": "user", "content": question}]
+    given = {"threadId": "t", "runId": "r", "messages": messages}
+    answer = httpx.post(f"{url}/ag-ui", json=given)
+    return AgUiReader([*messages]).feed(answer.content), answer
+
+
+@every_trouble
 def test_ag_ui(url: str, trouble: str) -> None:
-    messages = [{"id": "q", "role": "user", "content": trouble}]
-    answer = httpx.post(
-        f"{url}/ag-ui",
-        json={
-            "threadId": "t",
-            "runId": "r",
-            "messages": messages,
-        },
-    )
-    reader = AgUiReader([*messages]).feed(answer.content)
+    reader, _ = over_ag_ui(url, trouble)
     assert (reader.text, reader.end["type"]) == (RIGHT, "RUN_FINISHED")
     assert [message["content"] for message in reader.messages] == [trouble, RIGHT]
     assert EVENTS[trouble] in [value["event"] for name, value in reader.custom]
@@ -96,16 +97,7 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(url: str) -> None:
         "text",
     ]
     assert shown.text == RIGHT
-    messages = [{"id": "q", "role": "user", "content": "tools"}]
-    answer = httpx.post(
-        f"{url}/ag-ui",
-        json={
-            "threadId": "t",
-            "runId": "r",
-            "messages": messages,
-        },
-    )
-    agent = AgUiReader([*messages]).feed(answer.content)
+    agent, answer = over_ag_ui(url, "tools")
     assert [each["role"] for each in agent.messages] == [
         "user",
         "reasoning",

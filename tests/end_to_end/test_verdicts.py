@@ -17,14 +17,17 @@ from rungwise import (
     Client,
     ConfigurationError,
     Journal,
+    OpenAIChat,
     Policy,
     Prices,
+    Result,
     ToolCall,
+    VerdictError,
 )
 from rungwise.fsm.call.conversation.observation import WRONG as WRONG_EVENTS
 from rungwise.fsm.engine.journal.path import WRONG as WORDED
 from rungwise.fsm.engine.journal.path import words_of
-from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support import protocols
 from support.modes import follow
 from support.runs import Stage, asking
@@ -37,6 +40,7 @@ class Bird(BaseModel):
     wingspan_cm: int = Field(gt=0)
 
 
+BITTERN = Bird(name="bittern", wingspan_cm=125)
 RIGHT = '{"name": "bittern", "wingspan_cm": 125}'
 WRONG = '{"name": "bittern", "wingspan_cm": -5}'
 OTHER = '{"name": "bittern"}'
@@ -72,7 +76,7 @@ def reply(form: str, text: str, **more: Any) -> ScriptedReply:
     """Return a reply that answers as it is asked to in a form."""
     if form == "tool":
         return ScriptedReply(tool_calls=[ToolCall("call_1", "answer", text)], **more)
-    return ScriptedReply(text=text, **more)
+    return ScriptedReply(text, **more)
 
 
 def chain_of(api: str, form: str) -> Any:
@@ -107,35 +111,40 @@ def holds(result: rungwise.Result, api: str, form: str = "schema") -> None:
     assert "bittern" not in result.journal.to_json()
 
 
+def described(
+    mode: str, api: str, form: str, script: Any, **options: Any
+) -> tuple[Result, list[ReceivedRequest]]:
+    """Make a call, check what holds of every one, and return its result and what was sent."""
+    events: list[Any] = []
+    with asking(mode, script, chain_of(api, form), policy=POLICY) as (ask, stage, _):
+        result = ask(events=events, **options)
+    assert follow(events) in ("", result.text)
+    holds(result, api, form)
+    return result, stage.requests
+
+
 @pytest.mark.sampled(12)
 def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> None:
-    with asking(mode, [reply(form, RIGHT)], chain_of(api, form), policy=POLICY) as (ask, stage, _):
-        events: list[Any] = []
-        result = ask(returns=Bird, events=events)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    result, sent = described(mode, api, form, [reply(form, RIGHT)], returns=Bird)
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert result.text.replace(" ", "") == RIGHT.replace(" ", "")
     assert not result.tool_calls
-    assert follow(events) in ("", result.text)
-    body = str(stage.requests[0].body)
+    body = str(sent[0].body)
     assert "wingspan_cm" in body
     assert ("exclusiveMinimum" in body) or form == "schema"
-    holds(result, api, form)
 
 
 @pytest.mark.sampled(12)
 def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str) -> None:
-    with asking(
-        mode, [reply(form, WRONG), reply(form, RIGHT)], chain_of(api, form), policy=POLICY
-    ) as (ask, stage, _):
-        events: list[Any] = []
-        result = ask(returns=Bird, events=events)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
-    assert follow(events) in ("", result.text)
+    result, sent = described(
+        mode, api, form, [reply(form, WRONG), reply(form, RIGHT)], returns=Bird
+    )
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert [step.target for step in result.journal.steps if step.event == "answered_wrongly"] == [
         "correct"
     ]
     assert result.journal.steps[1].note == "wrong: wingspan_cm"
-    *_, wrong, reasons = protocols.said(stage.requests[1])
+    *_, wrong, reasons = protocols.said(sent[1])
     assert wrong.role == "assistant"
     if form == "tool":
         assert [call.name for call in wrong.tool_calls] == ["answer"]
@@ -146,18 +155,15 @@ def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str
     else:
         assert wrong.text == WRONG
         assert "greater than 0" in reasons.text
-    holds(result, api, form)
 
 
 @pytest.mark.parametrize(
     ("contents", "says"), [(False, "wrong: wingspan_cm"), (True, "input should be greater than 0")]
 )
 def test_a_summary_says_what_was_wrong(contents: bool, says: str) -> None:
-    with EmbeddedProvider(
-        Script([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)])
-    ) as provider:
-        backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
-        with rungwise.Client(backend, contents=contents) as client:
+    with EmbeddedProvider(Script([ScriptedReply(WRONG), ScriptedReply(RIGHT)])) as provider:
+        backend = OpenAIChat("m", base_url=provider.base_url, api_key="k")
+        with Client(backend, contents=contents) as client:
             journal = client.call("Describe a bittern.", returns=Bird).journal
     told = words_of(journal.steps[1])
     assert journal.steps[1].event in WORDED
@@ -168,25 +174,19 @@ def test_a_summary_says_what_was_wrong(contents: bool, says: str) -> None:
 
 
 def test_the_same_wrong_answer_twice_is_not_asked_for_again(api: str, form: str, mode: str) -> None:
-    with asking(mode, [reply(form, WRONG)], chain_of(api, form), policy=POLICY) as (ask, _, _):
-        events: list[Any] = []
-        result = ask(returns=Bird, events=events)
+    result, _ = described(mode, api, form, [reply(form, WRONG)], returns=Bird)
     assert (result.outcome, result.value, result.attempts) == ("partial", None, 2)
     assert result.text.replace(" ", "") == WRONG.replace(" ", "")
     assert result.cause is not None
     assert "greater than 0" in result.cause
-    assert follow(events) in ("", result.text)
-    holds(result, api, form)
 
 
 def test_wrong_answers_end_with_the_limits(api: str, form: str, mode: str) -> None:
     script = [reply(form, WRONG), reply(form, OTHER)] * 10
-    with asking(mode, script, chain_of(api, form), policy=POLICY) as (ask, _, _):
-        result = ask(returns=Bird)
+    result, _ = described(mode, api, form, script, returns=Bird)
     assert (result.outcome, result.attempts) == ("partial", 3)
     assert result.cause is not None
     assert result.cause.startswith("the answer was wrong, and no correction is left: ")
-    holds(result, api, form)
 
 
 def test_a_cut_answer_is_asked_for_with_a_larger_cap_and_then_corrected(
@@ -194,12 +194,10 @@ def test_a_cut_answer_is_asked_for_with_a_larger_cap_and_then_corrected(
 ) -> None:
     cut = reply(form, RIGHT[:20], finish="length")
     script = [cut, reply(form, WRONG), reply(form, RIGHT)]
-    with asking(mode, script, chain_of(api, form), policy=POLICY) as (ask, stage, _):
-        result = ask(returns=Bird, max_tokens=100)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    result, sent = described(mode, api, form, script, returns=Bird, max_tokens=100)
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert [step.target for step in result.journal.steps[1::2]] == ["enlarge", "correct", "done"]
-    assert [protocols.cap(request) for request in stage.requests] == [100, 200, 200]
-    holds(result, api, form)
+    assert [protocols.cap(request) for request in sent] == [100, 200, 200]
 
 
 def test_a_verdict_rejects_what_a_schema_allows(api: str, form: str, mode: str) -> None:
@@ -210,21 +208,19 @@ def test_a_verdict_rejects_what_a_schema_allows(api: str, form: str, mode: str) 
         return None if bird.wingspan_cm > 100 else "A bittern is larger."
 
     small = RIGHT.replace("125", "12")
-    with asking(
-        mode, [reply(form, small), reply(form, RIGHT)], chain_of(api, form), policy=POLICY
-    ) as (ask, stage, _):
-        result = ask(returns=Bird, verdict=verdict)
+    result, sent = described(
+        mode, api, form, [reply(form, small), reply(form, RIGHT)], returns=Bird, verdict=verdict
+    )
     assert (result.outcome, result.value, result.attempts) == (
         "done",
-        Bird(name="bittern", wingspan_cm=125),
+        BITTERN,
         2,
     )
-    assert "A bittern is larger." in str(stage.requests[1].body)
+    assert "A bittern is larger." in str(sent[1].body)
     assert seen == [
         (text.replace(" ", ""), Bird.model_validate_json(text)) for text in (small, RIGHT)
     ], "a verdict runs once per reply"
     assert result.journal.steps[1].note == "wrong"
-    holds(result, api, form)
 
 
 LOOK = {
@@ -258,27 +254,22 @@ def test_a_wrong_tool_call_goes_back(
 ) -> None:
     wrong = ScriptedReply(tool_calls=[ToolCall("call_1", name, arguments)])
     right = ScriptedReply(tool_calls=[ToolCall("call_2", "look", '{"city": "Lund"}')])
-    with asking(mode, [wrong, right], chain_of(api, "schema"), policy=POLICY) as (ask, stage, _):
-        result = ask(tools=[LOOK])
+    result, sent = described(mode, api, "schema", [wrong, right], tools=[LOOK])
     assert [(call.name, call.arguments.replace(" ", "")) for call in result.tool_calls] == [
         ("look", '{"city":"Lund"}')
     ]
     assert [step.event for step in result.journal.steps[1::2]] == ["called_wrongly", "called_tools"]
     assert result.journal.steps[1].note == note
-    *_, calling, told = protocols.said(stage.requests[1])
+    *_, calling, told = protocols.said(sent[1])
     assert [result.id for result in told.tool_results] == [call.id for call in calling.tool_calls]
     assert says in told.tool_results[0].text
-    holds(result, api)
 
 
 def test_a_right_call_beside_a_wrong_one_is_not_run(api: str, mode: str) -> None:
     calls = [ToolCall("call_1", "look", '{"city": "Lund"}'), ToolCall("call_2", "look", "{}")]
-    with asking(
-        mode, [ScriptedReply(tool_calls=calls)], chain_of(api, "schema"), policy=POLICY
-    ) as (ask, stage, _):
-        result = ask(tools=[LOOK])
+    result, sent = described(mode, api, "schema", [ScriptedReply(tool_calls=calls)], tools=[LOOK])
     assert (result.outcome, result.tool_calls, result.attempts) == ("exhausted", (), 2)
-    told = [each for message in protocols.said(stage.requests[1]) for each in message.tool_results]
+    told = [each for message in protocols.said(sent[1]) for each in message.tool_results]
     assert ["not run" in each.text for each in told] == [True, False]
 
 
@@ -288,10 +279,10 @@ def test_a_verdict_that_raises_fails_the_call_and_keeps_what_was_gathered(
     def verdict(reply: rungwise.core.Reply) -> str | None:
         raise KeyError("sk-secret")
 
-    with asking(mode, [ScriptedReply(text="In the reeds.")], chain_of(api, "words")) as (ask, _, _):
+    with asking(mode, [ScriptedReply("In the reeds.")], chain_of(api, "words")) as (ask, _, _):
         result = ask(verdict=verdict)
     assert (result.outcome, result.attempts) == ("failed", 1)
-    with pytest.raises(rungwise.VerdictError, match="a verdict raised KeyError") as caught:
+    with pytest.raises(VerdictError, match="a verdict raised KeyError") as caught:
         result.raise_for_outcome()
     assert isinstance(caught.value, rungwise.Failed)
     assert isinstance(caught.value.__cause__, KeyError)
@@ -302,11 +293,10 @@ def test_an_async_verdict_is_awaited_in_every_mode(api: str, mode: str) -> None:
     async def verdict(reply: rungwise.core.Reply) -> str | None:
         return None if "[1]" in reply.text else "Cite a source as [1]."
 
-    script = [ScriptedReply(text="In the reeds."), ScriptedReply(text="In the reeds [1].")]
-    with asking(mode, script, chain_of(api, "words")) as (ask, stage, _):
-        result = ask(verdict=verdict)
+    script = [ScriptedReply("In the reeds."), ScriptedReply("In the reeds [1].")]
+    result, sent = described(mode, api, "words", script, verdict=verdict)
     assert (result.text, result.attempts) == ("In the reeds [1].", 2)
-    assert "Cite a source" in str(stage.requests[1].body)
+    assert "Cite a source" in str(sent[1].body)
 
 
 def test_one_chain_may_mix_all_three_ways(serve: Any) -> None:
@@ -327,7 +317,7 @@ def test_one_chain_may_mix_all_three_ways(serve: Any) -> None:
     with Client(chain) as client:
         result = client.call("Describe a bittern.", returns=Bird)
     assert (result.value, result.backend, result.attempts) == (
-        Bird(name="bittern", wingspan_cm=125),
+        BITTERN,
         "words",
         5,
     )
@@ -341,9 +331,8 @@ def test_a_tool_is_called_wrongly_where_none_was_offered_and_a_value_is_wanted(
     api: str, mode: str
 ) -> None:
     script = [ScriptedReply(tool_calls=[ToolCall("c1", "nope", "{}")]), reply("schema", RIGHT)]
-    with asking(mode, script, chain_of(api, "schema"), policy=POLICY) as (ask, _, _):
-        result = ask(returns=Bird)
-    assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
+    result, _ = described(mode, api, "schema", script, returns=Bird)
+    assert (result.outcome, result.value) == ("done", BITTERN)
     assert result.journal.steps[1].event == "called_wrongly"
 
 
@@ -352,9 +341,10 @@ def raises(value: int) -> int:
 
 
 def test_a_validator_that_raises_does_not_end_a_stream(mode: str) -> None:
-    script = [ScriptedReply(text="[1, 2, 3, 4]", chunk_size=1)]
-    with asking(mode, script, chain_of("openai", "schema"), policy=POLICY) as (ask, _, _):
-        result = ask(returns=list[Annotated[int, AfterValidator(raises)]])
+    script = [ScriptedReply("[1, 2, 3, 4]", chunk_size=1)]
+    result, _ = described(
+        mode, "openai", "schema", script, returns=list[Annotated[int, AfterValidator(raises)]]
+    )
     assert (result.outcome, result.value) == ("partial", None)
     assert "cannot be checked (RuntimeError)" in str(result.cause)
 
@@ -376,8 +366,8 @@ def test_a_validator_that_raises_does_not_end_a_stream(mode: str) -> None:
         ),
     ],
 )
-def test_what_is_no_type_and_no_schema_is_refused(options: dict[str, Any], says: str) -> None:
-    backend = rungwise.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", api_key="k")
+def test_what_is_no_type_and_no_schema_is_refused(options: Any, says: str) -> None:
+    backend = OpenAIChat("m", base_url="http://127.0.0.1:9/v1", api_key="k")
     with Client(backend) as client, pytest.raises(ConfigurationError, match=says):
         client.call("Describe a bittern.", **options)
 
@@ -388,12 +378,8 @@ def test_a_date_in_a_schema_is_its_text(stages: tuple[Stage, ...]) -> None:
         "properties": {"on": {"const": datetime.date(2020, 1, 1)}},
         "required": ["on"],
     }
-    stages[0].play(
-        [ScriptedReply(text='{"on": "2019-01-01"}'), ScriptedReply(text='{"on": "2020-01-01"}')]
-    )
-    with Client(
-        rungwise.OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")
-    ) as client:
+    stages[0].play([ScriptedReply('{"on": "2019-01-01"}'), ScriptedReply('{"on": "2020-01-01"}')])
+    with Client(OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")) as client:
         assert client.call("When?", returns=schema).value == {"on": "2020-01-01"}
     assert len(stages[0].requests) == 2
     assert "2020-01-01" in str(stages[0].requests[0].body)
@@ -404,7 +390,7 @@ def test_a_verdict_that_returns_no_sentence_fails_the_call_and_says_so(
     returned: Any, serve: Any
 ) -> None:
     says = "must return None or a sentence, not"
-    backend = rungwise.OpenAIChat("m", base_url=serve(reply("schema", RIGHT)).base_url, api_key="k")
-    with Client(backend) as client, pytest.raises(rungwise.VerdictError, match=says) as caught:
+    backend = OpenAIChat("m", base_url=serve(reply("schema", RIGHT)).base_url, api_key="k")
+    with Client(backend) as client, pytest.raises(VerdictError, match=says) as caught:
         client.call("Describe a bittern.", verdict=lambda _: returned)
     assert "bittern" not in f"{caught.value}{caught.value.result.journal.to_json()}"

@@ -15,15 +15,15 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Client
+from rungwise import CallError, Client
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import Caller, aask, ask, is_async
 from support.runs import Serve
 
-ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
+ANSWER = ScriptedReply("Rayleigh scattering, most of all. " * 4)
 LOOKS = ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}])
-LOST = ScriptedReply(text="Rayleigh scattering.", cut_after=150)
+LOST = ScriptedReply("Rayleigh scattering.", cut_after=150)
 QUICK = rungwise.Policy(
     limits=rungwise.Limits(retries=1, continuations=1),
     waits=rungwise.Waits(retry_base=0.001, retry_cap=0.001),
@@ -90,11 +90,11 @@ def test_a_call_leaves_nothing_for_the_collector(
     with Caller(mode, backend_of(serve(*ENDINGS[ending])), policy=QUICK) as caller:
 
         def call() -> None:
-            with suppress(rungwise.CallError):
+            with suppress(CallError):
                 ask(caller.client, mode)
 
         async def acall() -> None:
-            with suppress(rungwise.CallError):
+            with suppress(CallError):
                 await aask(caller.client, mode)
 
         assert garbage(lambda: caller.do(acall if is_async(mode) else call)) == 0
@@ -111,7 +111,7 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
 ) -> None:
     provider = serve(
         ScriptedReply(
-            text="Rayleigh scattering.",
+            "Rayleigh scattering.",
             chunk_size=4,
             cut_after=1_000,
             chunk_delay=0.02,
@@ -210,7 +210,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     is_in_a_cycle: bool,
     serve: Serve,
     backend_of: Any,
-    warned: list[str],
+    warned: Any,
 ) -> None:
     provider = serve(ANSWER)
     connections: list[Any] = []
@@ -242,22 +242,25 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     assert not warned
 
 
+on_both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
+
+
 @pytest.mark.own_connections
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("mode", ["acall", "left"])
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@on_both_loops
 def test_no_generator_is_left_to_the_event_loop(
     loop: str,
     mode: str,
     ending: str,
     serve: Serve,
     backend_of: Any,
-    warned: list[str],
+    warned: Any,
 ) -> None:
     async def main() -> None:
         async with Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK) as client:
             for number in range(4):
-                with suppress(rungwise.CallError, StopAsyncIteration):
+                with suppress(CallError, StopAsyncIteration):
                     if mode == "acall":
                         await client.acall("Where?")
                         continue
@@ -287,7 +290,7 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
         backend_of(
             serve(
                 ScriptedReply(
-                    text="Rayleigh scattering.",
+                    "Rayleigh scattering.",
                     chunk_size=4,
                     hang=True,
                     cut_after=900,
@@ -309,7 +312,7 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@on_both_loops
 def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
     loop: str, serve: Serve, backend_of: Any
 ) -> None:
@@ -330,7 +333,7 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
 
 
 def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any) -> None:
-    client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
+    client = Client(backend_of(serve(ScriptedReply("In the reeds."))))
     for _ in range(5):
         asyncio.run(client.acall("Where?"))
         assert len(client.runtime.connections._in_loops) == 1

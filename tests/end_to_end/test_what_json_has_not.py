@@ -13,32 +13,31 @@ import pytest
 from rungwise import Client, ConfigurationError
 from rungwise.testing import ScriptedReply
 from support import protocols
+from support.plain import assistant, user
 
-ASKED: dict[str, Any] = {"role": "user", "content": "Where?"}
+ASKED: dict[str, Any] = user("Where?")
 VALUES: list[Any] = [Decimal("1.5"), b"Secret.", Fraction(1, 3), 1j, {"Secret."}, {5: "Secret."}]
 FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
     "['content'][0]['input']['a']": lambda value: [
-        {
-            "role": "assistant",
-            "content": [
+        assistant(
+            [
                 {
                     "type": "tool_use",
                     "id": "a",
                     "name": "f",
                     "input": {"a": value, "keep": "K"},
                 }
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
+            ]
+        ),
+        user(
+            [
                 {
                     "type": "tool_result",
                     "tool_use_id": "a",
                     "content": "R",
                 }
-            ],
-        },
+            ]
+        ),
     ],
     "['parts'][0]['functionResponse']['response']['a']": lambda value: [
         {
@@ -47,9 +46,8 @@ FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
         }
     ],
     "['content'][0]['toolUse']['input']['a']": lambda value: [
-        {
-            "role": "assistant",
-            "content": [
+        assistant(
+            [
                 {
                     "toolUse": {
                         "toolUseId": "a",
@@ -57,8 +55,8 @@ FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
                         "input": {"a": value},
                     }
                 }
-            ],
-        }
+            ]
+        )
     ],
     "['tool_calls'][0]['function']['arguments']['a']": lambda value: [
         {
@@ -82,7 +80,7 @@ def test_it_is_refused_by_its_place_and_nothing_is_sent(
     value: Any,
     serve: Any,
 ) -> None:
-    provider = serve(ScriptedReply(text="A heron."))
+    provider = serve(ScriptedReply("A heron."))
     with (
         Client(protocols.backend(api, provider.base_url)) as client,
         pytest.raises(ConfigurationError) as caught,
@@ -96,7 +94,7 @@ def test_it_is_refused_by_its_place_and_nothing_is_sent(
 
 @pytest.mark.parametrize("place", FORMS)
 def test_what_json_has_a_form_for_is_sent_in_every_form(api: str, place: str, serve: Any) -> None:
-    provider = serve(ScriptedReply(text="A heron."))
+    provider = serve(ScriptedReply("A heron."))
     moment = datetime(2026, 11, 1, tzinfo=UTC)
     with Client(protocols.backend(api, provider.base_url)) as client:
         client.call([ASKED, *FORMS[place]({"b": (Measure(2.5), moment, "x")})])

@@ -12,20 +12,17 @@ import rungwise
 from rungwise import Client
 from rungwise.core import Request
 from rungwise.testing import ScriptedReply
-from support.protocols import PROTOCOLS, backend
+from support.plain import assistant, user
+from support.protocols import PROTOCOLS, backend, chat_call
 from support.told import told
 
-ANSWER = ScriptedReply(text="In the reeds.")
+ANSWER = ScriptedReply("In the reeds.")
 MARK = {"type": "ephemeral"}
 NOWHERE = "cache marks, {} x: they have no form here"
 UNKNOWN = "cache marks, {} x: this model is not known to take them"
-USER = {"role": "user", "content": "Where?"}
+USER = user("Where?")
 FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}
-CALL = {
-    "id": "c1",
-    "type": "function",
-    "function": {"name": "look", "arguments": "{}"},
-}
+CALL = chat_call("c1", "look")
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 FOREIGN = [api for api in PROTOCOLS if api != "openai"]
 
@@ -83,7 +80,7 @@ def test_the_marks_that_a_protocol_cannot_take_are_told_in_one_line(api: str, se
             "tool_calls": [{**CALL, "cache_control": MARK}],
         },
         marked_result()[-1],
-        {"role": "user", "content": [text]},
+        user([text]),
     ]
     tools = [
         {
@@ -104,8 +101,8 @@ def test_marks_of_neutral_parts_and_of_bedrock_are_told_alike(api: str, serve: A
     point = {"cachePoint": {"type": "default"}}
     messages = [
         rungwise.Message("user", (rungwise.TextPart("Where?", cache=MARK),)),
-        {"role": "assistant", "content": "Hm."},
-        {"role": "user", "content": [{"text": "There?"}, point]},
+        assistant("Hm."),
+        user([{"text": "There?"}, point]),
     ]
     body, lost = sent(serve, api, messages, tools=[{"toolSpec": {"name": "look"}}, point])
     assert lost == [NOWHERE.format(3)]
@@ -115,21 +112,20 @@ def test_marks_of_neutral_parts_and_of_bedrock_are_told_alike(api: str, serve: A
 
 def test_the_marks_that_a_second_server_is_not_sent_are_told(serve: Any) -> None:
     messages = [
-        {
-            "role": "user",
-            "content": [
+        user(
+            [
                 {
                     "type": "text",
                     "text": "Where?",
                     "cache_control": MARK,
                 }
-            ],
-        }
+            ]
+        )
     ]
     made = told(serve, "openai", "openai", messages=messages)
     assert made.losses == [(), (NOWHERE.format(1),)]
     assert made.notes == [None, f"left out: {NOWHERE.format(1)}"]
-    unmarked = [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}]
+    unmarked = [user([{"type": "text", "text": "Where?"}])]
     assert [body["messages"] for body in made.bodies] == [messages, unmarked]
 
 
@@ -143,9 +139,9 @@ ODD_TOOL = {
 
 def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: Any) -> None:
     answer = {"role": "tool", "tool_call_id": "c1", "content": [ODD_PART]}
-    messages = [USER, CALLING, answer, {"role": "user", "content": [ODD_PART, "Hm?"]}]
+    messages = [USER, CALLING, answer, user([ODD_PART, "Hm?"])]
     if api == "openai":
-        messages[-1] = {"role": "user", "content": [ODD_PART]}
+        messages[-1] = user([ODD_PART])
     body, lost = sent(serve, api, messages, tools=[ODD_TOOL])
     expected = [
         "input_examples of the tools, 1 x: it has no form here",
@@ -202,7 +198,7 @@ def test_what_is_told_by_name_is_bounded(serve: Any) -> None:
         "text": "Where?",
         **{f"odd_{count}\n{'x' * 500}": 1 for count in range(500)},
     }
-    losses = told(serve, "gemini", messages=[{"role": "user", "content": [odd]}]).lost
+    losses = told(serve, "gemini", messages=[user([odd])]).lost
     assert losses[-1] == "480 other things in the messages: they have no form here"
     assert len(losses) == 21
     assert all(len(loss) < 150 and "\n" not in loss for loss in losses)
@@ -230,9 +226,9 @@ def test_a_call_of_bedrocks_that_says_its_type_is_a_call_anywhere(api: str, serv
         "type": "tool_result",
     }
     messages = [
-        {"role": "user", "content": [{"text": "Where?"}]},
-        {"role": "assistant", "content": [{"toolUse": use}]},
-        {"role": "user", "content": [{"toolResult": result}]},
+        user([{"text": "Where?"}]),
+        assistant([{"toolUse": use}]),
+        user([{"toolResult": result}]),
     ]
     body, lost = sent(serve, api, messages)
     assert lost == []
@@ -274,7 +270,7 @@ def test_what_is_said_of_a_document_goes_along(source: Any, api: str, serve: Any
         "title": "Herons",
         "context": "From the shore.",
     }
-    body, lost = sent(serve, api, [{"role": "user", "content": [document]}])
+    body, lost = sent(serve, api, [user([document])])
     said = json.dumps(body)
     assert "From the shore." in said
     has_no_place = source is PDF and api in ("gemini", "ollama")
@@ -320,9 +316,7 @@ def test_how_closely_a_picture_is_to_be_looked_at_is_told(
     api: str, detail: str, serve: Any
 ) -> None:
     image = {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": detail}
-    body, lost = sent(
-        serve, api, [{"role": "user", "content": [{"type": "image_url", "image_url": image}]}]
-    )
+    body, lost = sent(serve, api, [user([{"type": "image_url", "image_url": image}])])
     takes = api in ("openai", "responses")
     is_told = not takes and detail != "auto"  # which is what every server does that is told nothing
     assert lost == (
@@ -332,7 +326,7 @@ def test_how_closely_a_picture_is_to_be_looked_at_is_told(
 
 
 def test_a_long_history_of_plain_text_costs_next_to_nothing(api: str) -> None:
-    request = Request([USER, {"role": "assistant", "content": "In the reeds."}] * 1000)
+    request = Request([USER, assistant("In the reeds.")] * 1000)
     link = backend(api, "http://localhost:1/v1")
     started = time.thread_time()
     assert link.lost(request) == ()

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Limits, Policy
+from rungwise import Client, Limits, Policy, Result
 from rungwise.adapters.cli.describe import sentence
 from rungwise.adapters.cli.shown import failures_of
 from rungwise.fsm.call.run.result import error_of
 from rungwise.testing import ScriptedReply
 from support import modes, protocols
+from support.plain import bad_request
 from support.protocols import KEY
 
 SECRET = "hdr-secret-77c1"
@@ -41,7 +42,7 @@ def ask(
     mode: str,
     serve: Any,
     reply: ScriptedReply,
-) -> tuple[rungwise.Result, Any]:
+) -> tuple[Result, Any]:
     provider = serve(reply)
     backend = protocols.backend(api, provider.base_url, headers={"x-team": SECRET})
     with Client(
@@ -57,7 +58,7 @@ def ask(
 
 
 def check_nothing_shows(
-    result: rungwise.Result,
+    result: Result,
     echo: str,
     caplog: pytest.LogCaptureFixture,
     raw: str | None,
@@ -104,7 +105,7 @@ def test_an_echo_in_a_finish_reason_is_not_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    result, provider = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=echo))
+    result, provider = ask(api, mode, serve, ScriptedReply("Hm.", finish=echo))
     assert PROMPT in str(provider.requests[0].body)
     assert SECRET in str(provider.requests[0].headers)
     raw = result.reply.stop_raw if result.reply is not None else None
@@ -123,14 +124,7 @@ def test_an_echo_in_an_error_code_is_not_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    failing = ScriptedReply(
-        status=400,
-        error={
-            "message": "no",
-            "code": echo,
-            "type": echo,
-        },
-    )
+    failing = bad_request("no", code=echo, type=echo)
     result, provider = ask(api, mode, serve, failing)
     assert len(provider.requests) == 1
     ((_, failure),) = result.failures
@@ -145,13 +139,8 @@ def test_a_key_in_place_of_a_parameter_is_not_repaired(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
-    rejecting = ScriptedReply(
-        status=400,
-        error={
-            "message": f"Unsupported parameter: '{KEY}'",
-            "param": KEY,
-            "code": "unsupported_parameter",
-        },
+    rejecting = bad_request(
+        f"Unsupported parameter: '{KEY}'", param=KEY, code="unsupported_parameter"
     )
     result, provider = ask(api, mode, serve, rejecting)
     assert (result.outcome, len(provider.requests)) == ("failed", 1)
@@ -166,21 +155,14 @@ def test_a_short_unknown_word_is_shown(
     serve: Any,
     word: str,
 ) -> None:
-    result, _ = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=word))
+    result, _ = ask(api, mode, serve, ScriptedReply("Hm.", finish=word))
     if result.reply is not None and result.reply.stop_raw == word:
         assert word in {step.stop_raw for step in result.journal.steps}
     failed, _ = ask(
         api,
         mode,
         serve,
-        ScriptedReply(
-            status=400,
-            error={
-                "message": "no",
-                "code": word,
-                "type": word,
-            },
-        ),
+        bad_request("no", code=word, type=word),
     )
     ((_, failure),) = failed.failures
     assert {failure.code} == {step.code for step in failed.journal.steps if step.reason}
@@ -188,7 +170,7 @@ def test_a_short_unknown_word_is_shown(
 
 
 def test_a_known_word_is_shown_though_the_prompt_has_it(serve: Any) -> None:
-    provider = serve(ScriptedReply(text="Hm.", finish="stop"))
+    provider = serve(ScriptedReply("Hm.", finish="stop"))
     with Client(protocols.backend("openai", provider.base_url)) as client:
         result = client.call("When does the loop stop?")
     assert result.journal.steps[-1].stop_raw == "stop"

@@ -202,7 +202,7 @@ def test_any_policy_of_ones_own_attains_what_is_stated(
     backends=st.integers(1, 3),
 )
 def test_any_small_policy_attains_what_is_stated(
-    limits: dict[str, int],
+    limits: Any,
     attempts: int,
     seconds: float | None,
     longest_asked: float,

@@ -5,13 +5,13 @@ may hold.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import httpx
 
-from rungwise import Client, Transport
+from rungwise import Client, Policy, Transport
 from rungwise.adapters.gateway.languages.anthropic import ERRORS
 from rungwise.testing import ReceivedRequest
 from support import protocols, sdks
@@ -66,6 +66,109 @@ TOOLS: Final[dict[str, list[Any]]] = {
     ],
 }
 """The same tool in the form of each SDK."""
+OWN: Final[Mapping[str, dict[str, Any]]] = {
+    "openai": {
+        "temperature": 0.5,
+        "top_p": 0.6,
+        "seed": 7,
+        "stop": ["END"],
+        "max_tokens": 77,
+        "reasoning_effort": "low",
+        "tools": TOOLS["openai"],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "frequency_penalty": 0.5,
+        "presence_penalty": 0.25,
+        "logit_bias": {"5": 1},
+        "verbosity": "low",
+        "prediction": {"type": "content", "content": "In"},
+        "top_k": 5,
+        "min_p": 0.1,
+        "repetition_penalty": 1.1,
+        "thinking": {"type": "enabled"},
+        "chat_template_kwargs": {"a": 1},
+        "enable_thinking": True,
+        "provider": {"order": ["a"]},
+        "models": ["b"],
+        "transforms": [],
+        "user": "u",
+        "metadata": {"a": "b"},
+        "store": True,
+        "service_tier": "auto",
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "safety_identifier": "s",
+    },
+    "responses": {
+        "temperature": 0.5,
+        "top_p": 0.6,
+        "max_output_tokens": 77,
+        "parallel_tool_calls": False,
+        "tools": TOOLS["responses"],
+        "tool_choice": "required",
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "include": ["reasoning.encrypted_content"],
+        "text": {"verbosity": "low"},
+        "truncation": "auto",
+        "metadata": {"a": "b"},
+        "user": "u",
+        "service_tier": "auto",
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "safety_identifier": "s",
+    },
+    "anthropic": {
+        "system": "Be short.",
+        "stop_sequences": ["END"],
+        "max_tokens": 9_000,
+        "tools": TOOLS["anthropic"],
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        "thinking": {"type": "enabled", "budget_tokens": 2_000},
+        "metadata": {"user_id": "u"},
+        "service_tier": "auto",
+        "cache_control": {"type": "ephemeral"},
+        "inference_geo": "eu",
+        "speed": "fast",
+    },
+    "gemini": {
+        "systemInstruction": {"parts": [{"text": "Be short."}]},
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
+                ]
+            }
+        ],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
+        "labels": {"a": "b"},
+        "generationConfig": {
+            "temperature": 0.5,
+            "topP": 0.6,
+            "seed": 7,
+            "stopSequences": ["END"],
+            "maxOutputTokens": 77,
+            "topK": 5,
+            "presencePenalty": 0.25,
+            "frequencyPenalty": 0.5,
+            "thinkingConfig": {"thinkingBudget": 128, "includeThoughts": True},
+            "mediaResolution": "MEDIA_RESOLUTION_LOW",
+        },
+    },
+}
+"""Every field that a chain can express, in each protocol."""
+
+
+def asking_for(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return the fields of each protocol that ask for JSON of a schema."""
+    form = {"type": "json_schema", "schema": schema}
+    named = {"name": "bird", "schema": schema}
+    return {
+        "openai": {"response_format": {"type": "json_schema", "json_schema": named}},
+        "responses": {"text": {"format": {**form, "name": "bird"}}},
+        "anthropic": {"output_config": {"format": form}},
+        "gemini": {"response_mime_type": "application/json", "response_json_schema": schema},
+    }
 
 
 def backends(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> list[Any]:
@@ -106,6 +209,36 @@ def chained(
         yield Transport(client, hold=hold)
     for request in (each for stage in used for each in stage.requests):
         no_secret_in(request)
+
+
+def asked(
+    stages: Sequence[Stage],
+    api: str,
+    way: str,
+    *links: tuple[str, Sequence[Scripted]],
+    hold: bool = False,
+    policy: Policy | None = None,
+    **fields: Any,
+) -> sdks.Seen:
+    """Ask once with an SDK over such a chain.
+
+    Arguments:
+        fields: of the request.
+    """
+    with chained(stages, *links, hold=hold, policy=policy) as transport:
+        return sdks.ask(api, way, transport=transport, **fields)
+
+
+def posted(
+    stages: Sequence[Stage],
+    link: tuple[str, Sequence[Scripted]],
+    api: str,
+    body: Any,
+    **options: Any,
+) -> httpx.Response:
+    """Send a body as no SDK would write it over a chain of one backend."""
+    with chained(stages, link) as transport:
+        return post(transport, api, body, **options)
 
 
 def no_secret_in(request: ReceivedRequest) -> None:

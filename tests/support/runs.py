@@ -53,6 +53,9 @@ class Stage:
         return reply
 
 
+Stages = tuple[Stage, ...]
+
+
 @contextmanager
 def asking(
     mode: str, script: Sequence[Scripted], chain: Callable[[str], Any], **options: Any
