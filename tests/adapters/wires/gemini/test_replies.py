@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rungwise import Gemini, MediaPart, Message, Reasoning, Text, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.gemini.shapes import GEMINI as FORM
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.core import Failure, OpaquePart, Part, ReasoningPart, Reply
 from support.sampling import sampled
-from support.texts import cut
 from support.work import grows_within
 
 GEMINI: Any = Gemini("gemini-3-pro-preview", base_url="http://localhost:1/v1beta")
@@ -36,11 +33,6 @@ def chunk(*parts: Any, **fields: Any) -> dict[str, Any]:
 
 def event(value: Any) -> bytes:
     return b"data: %b\r\n\r\n" % json.dumps(value).encode()
-
-
-def bare_event(value: Any) -> bytes:
-    """Write an event as proxies do, whose lines end in line feeds alone."""
-    return b"data: %b\n\n" % json.dumps(value).encode()
 
 
 LAST = chunk({"text": ""}, finishReason="STOP")
@@ -438,135 +430,6 @@ def test_like_events_take_the_quick_way_and_bring_the_same() -> None:
 
 
 # hostile input
-
-LEAVES = st.sampled_from([None, True, 0, -1, 1.5, 10**30, "", "a", "STOP", "\ud83d", []])
-NAMES = st.sampled_from(["text", "parts", "data", "a"])
-JUNK: st.SearchStrategy[Any] = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def some(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return (values | JUNK).map(lambda value: {name: value})
-
-
-def members(*fields: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[Any]:
-    picked = st.lists(st.one_of(*fields), max_size=4)
-    return picked.map(lambda found: {key: value for each in found for key, value in each.items()})
-
-
-TEXTS = st.sampled_from(["In the ", "reeds. ", "", "\ud83e", "\udd8b", "é\n", '"\\'])
-BLOB = members(
-    some("data", st.just(PIXEL)),
-    some("mimeType", st.just("image/png")),
-    some("fileUri", st.just("gs://a")),
-)
-PIECE = members(
-    some("jsonPath", st.sampled_from(["$.a", "$.a[0]", "$['b'].c[1]", "", "$", "$.a.b[5]"])),
-    some("stringValue", TEXTS),
-    some("numberValue", st.integers(0, 9)),
-)
-CALL = members(
-    some("id", st.sampled_from(["1", "2", ""])),
-    some("name", st.just("look")),
-    some("args", JUNK),
-    some("willContinue", st.booleans()),
-    some("partialArgs", st.lists(PIECE, max_size=3)),
-)
-PART = members(
-    some("text", TEXTS),
-    some("thought", st.booleans()),
-    some("thoughtSignature", st.just(SIGNATURE)),
-    some("functionCall", CALL),
-    some("inlineData", BLOB),
-    some("fileData", BLOB),
-    some("executableCode", JUNK),
-)
-CONTENT = members(
-    some("parts", st.lists(PART, max_size=4)),
-    some("role", st.just("model")),
-)
-REASONS = st.sampled_from(["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "X"])
-CANDIDATE = members(
-    some("content", CONTENT),
-    some("finishReason", REASONS),
-    some("index", st.sampled_from([0, 1])),
-    some("finishMessage", TEXTS),
-    some("logprobsResult", JUNK),
-    some("groundingMetadata", JUNK),
-)
-COUNTS = members(
-    some("promptTokenCount", st.integers()),
-    some("candidatesTokenCount", st.integers()),
-)
-FEEDBACK = members(
-    some("blockReason", st.just("SAFETY")),
-    some("blockReasonMessage", TEXTS),
-)
-ERROR = members(
-    some("code", st.just(503)),
-    some("message", TEXTS),
-    some("status", st.just("UNAVAILABLE")),
-)
-CHUNK = members(
-    some("candidates", st.lists(CANDIDATE | JUNK, max_size=3)),
-    some("usageMetadata", COUNTS),
-    some("promptFeedback", FEEDBACK),
-    some("modelVersion", TEXTS),
-    some("responseId", TEXTS),
-    some("error", ERROR),
-)
-PLAIN = TEXTS.map(lambda text: chunk({"text": text})) | TEXTS.map(
-    lambda text: chunk({"text": text, "thought": True})
-)
-
-
-def same(one: Reply | Failure, other: Reply | Failure) -> bool:
-    def compared(reply: Reply | Failure) -> Any:
-        if isinstance(reply, Failure):
-            return reply.reason
-        names = ("parts", "usage", "stop_raw", "interrupted", "refusal", "model", "final_text")
-        reason = reply.failure.reason if reply.failure else None
-        return [reason, *(getattr(reply, name) for name in names)]
-
-    return bool(compared(one) == compared(other))
-
-
-@given(st.lists(CHUNK | PLAIN, max_size=6), st.lists(st.integers(0, 4000), max_size=6))
-def test_any_json_is_read_the_same_in_pieces_of_any_size(
-    chunks: list[Any], places: list[int]
-) -> None:
-    body = b"".join(map(bare_event, chunks))
-    at_once, _ = read(body)
-    in_pieces, deltas = read(*cut(body, places))
-    assert same(at_once, in_pieces)
-    if isinstance(at_once, Reply):
-        assert as_sent(at_once.parts) is not None
-        at_once.text.encode()
-        shown = "".join(delta.text for delta in deltas if isinstance(delta, Text))
-        # Half a surrogate pair at the end of a text is held back for the other half, which never
-        # comes.
-        assert shown.replace("\ufffd", "") == at_once.text.replace("\ufffd", "")
-
-
-@given(st.lists(CHUNK | PLAIN, min_size=1, max_size=5))
-def test_a_list_says_what_the_stream_says(chunks: list[Any]) -> None:
-    listed = GEMINI.decode(200, {}, json.dumps(chunks).encode())
-    streams, _ = read(*map(bare_event, chunks))
-    if isinstance(listed, Reply) and isinstance(streams, Reply):
-        assert listed.parts == streams.parts
-        assert listed.stop_raw == streams.stop_raw
-
-
-@given(JUNK | CHUNK, st.integers(0, 400))
-def test_any_body_cut_anywhere_is_read(value: Any, place: int) -> None:
-    body = json.dumps(value).encode()
-    for data in (body, body[:place], event(value)[:place]):
-        assert isinstance(GEMINI.decode(200, {}, data), Reply | Failure)
-        assert isinstance(read(data)[0], Reply | Failure)
-        assert isinstance(GEMINI.decode(400, {}, data), Failure)
 
 
 def nested(depth: int) -> Any:
