@@ -342,19 +342,6 @@ def test_one_cap_at_most_reaches_the_wire(
     assert {name: body[name] for name in body if name.startswith("max_")} == caps
 
 
-def test_a_rejected_parameter_is_left_out() -> None:
-    body = body_of(
-        parameters={"temperature": 1, "seed": 2},
-        dropped=frozenset({"temperature", "messages", "absent"}),
-    )
-    assert body == {
-        "model": "m",
-        "messages": [USER],
-        "stream": False,
-        "seed": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("mode", "marks", "flags"),
     [

@@ -107,6 +107,10 @@ def test_json_is_asked_for_in_either_words(
 
 
 NAMED = {"type": "function", "function": {"name": "note"}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "note", "parameters": {"type": "object", "properties": {}}},
+}
 CHOICES: dict[str, list[Any]] = {
     "auto": ["auto", {"type": "auto"}],
     "required": ["required", {"type": "any"}, {"any": {}}],
@@ -149,14 +153,137 @@ CHOSEN["gemini"]["note"] = {"mode": "ANY", "allowedFunctionNames": ["note"]}
 def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(
     api: str, meaning: str, choice: Any
 ) -> None:
-    tool = {
-        "type": "function",
-        "function": {"name": "note", "parameters": {"type": "object", "properties": {}}},
-    }
-    body = body_of(protocols.backend(api, URL), tools=[tool], parameters={"tool_choice": choice})
+    body = body_of(protocols.backend(api, URL), tools=[TOOL], parameters={"tool_choice": choice})
     place = (
         body.get({"gemini": "toolConfig", "bedrock": "toolConfig"}.get(api, "tool_choice")) or {}
     )
     said = {"gemini": "functionCallingConfig", "bedrock": "toolChoice"}
     assert (place.get(said[api]) if api in said else place) == CHOSEN[api].get(meaning, meaning)
     official.check(api, {**body, "max_tokens": 9} if api == "anthropic" else body)
+
+
+REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
+    "openai": (
+        "m",
+        {},
+        {
+            "temperature": ["temperature"],
+            "reasoning_effort": ["reasoning_effort", "thinking"],
+            "": ["messages", "absent"],
+        },
+    ),
+    "responses": (
+        "gpt-5",
+        {"service_tier": "flex", "text": {"verbosity": "low"}},
+        {
+            "temperature": ["temperature"],
+            "effort": ["reasoning_effort", "reasoning"],
+            "include": ["include"],
+            "store": ["store"],
+            "service_tier": ["service_tier"],
+            "format": ["response_format"],
+            "max_output_tokens": ["max_output_tokens"],
+        },
+    ),
+    "anthropic": (
+        "claude-opus-5-5",
+        {"metadata": {"user_id": "u"}},
+        {
+            "stop_sequences": ["stop", "stop_sequences"],
+            "thinking effort": ["reasoning_effort"],
+            "thinking": ["thinking"],
+            "effort": ["effort"],
+            "metadata": ["metadata"],
+            "": ["max_tokens", "messages", "model"],
+        },
+    ),
+    "gemini": (
+        "gemini-2.5-flash",
+        {"safetySettings": []},
+        {
+            "temperature": ["temperature"],
+            "topP": ["topP", "top_p"],
+            "seed": ["seed"],
+            "stopSequences": ["stop", "stopSequences", "stop_sequences"],
+            "responseMimeType responseJsonSchema": ["response_format", "responseMimeType"],
+            "thinkingConfig": [
+                "reasoning_effort",
+                "thinkingConfig",
+                "thinking_config",
+                "Thinking",
+                "thinkingLevel",
+            ],
+            "toolConfig": ["tool_choice", "toolConfig", "tool_config"],
+            "safetySettings": ["safetySettings", "safety_settings"],
+            "": ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"],
+        },
+    ),
+    "ollama": (
+        "m",
+        {},
+        {
+            "temperature": ["temperature"],
+            "think": ["think", "thinking", "reasoning_effort"],
+            "format": ["response_format"],
+            "num_predict": ["max_tokens", "num_predict"],
+            "": ["options"],
+        },
+    ),
+    "bedrock": (
+        "amazon.nova-pro-v1:0",
+        {"additionalModelRequestFields": {"top_k": 5}},
+        {
+            "temperature": ["temperature"],
+            "topP": ["top_p", "topP"],
+            "stopSequences": ["stop", "stopSequences"],
+            "top_k": ["top_k"],
+            "maxTokens": ["max_tokens"],
+        },
+    ),
+}
+"""A model, parameters of its protocol's own, and what is left out where a name is rejected."""
+
+
+def flat(value: Any, path: str = "") -> dict[str, str]:
+    """Return the members of an object by their paths."""
+    if not isinstance(value, dict) or not value:
+        return {path: repr(value)}
+    found = {}
+    for name, inner in value.items():
+        found |= flat(inner, f"{path} {name}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("api", "gone", "name"),
+    [
+        (api, gone, name)
+        for api, (_, _, rows) in REJECTED.items()
+        for gone, names in rows.items()
+        for name in names
+    ],
+)
+def test_what_a_provider_has_rejected_is_left_out_under_any_name_and_nothing_else(
+    api: str, gone: str, name: str
+) -> None:
+    model, own, _ = REJECTED[api]
+    backend = protocols.backend(api, URL, model=model)
+    common = {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 3,
+        "stop": "END",
+        "reasoning_effort": "low",
+        "response_format": WANTED,
+        "tool_choice": "auto",
+    }
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    asked = {"tools": [TOOL], "parameters": {**common, **own}, "max_tokens": 50}
+    whole = flat(body_of(backend, *messages, **asked))
+    body = body_of(backend, *messages, **asked, dropped=frozenset({name}))
+    official.check(api, body)
+    left = flat(body)
+    assert left.items() <= whole.items()
+    assert whole.keys() - left.keys() == {
+        path for path in whole if {*path.split()} & {*gone.split()}
+    }

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
+from rungwise import Reasoning, Text, ToolCall
 from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.testing import ScriptedReply
@@ -85,6 +86,63 @@ def test_a_text_says_the_same(
 ) -> None:
     data = body(name, text=text, reasoning=reasoning, chunk_size=chunk)
     assert read(name, data, size) == parsed(name, data, size)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("said", ["text", "reasoning"])
+def test_events_that_differ_in_their_text_alone_are_not_parsed_again(name: str, said: str) -> None:
+    data = body(name, **{said: "some words " * 300}, chunk_size=8)
+    decoder = type(backend(name).decoder({}))
+    parsed: list[Any] = []
+    piece_in = decoder.piece_in
+
+    def counting(self: Any, value: Any) -> Any:
+        parsed.append(value)
+        return piece_in(self, value)
+
+    with patch.object(decoder, "piece_in", counting):
+        reply, _, _ = read(name, data, 400)
+    assert getattr(reply, said) == "some words " * 300
+    assert len(parsed) < 20
+
+
+SCRIPTED = [
+    {"text": "In the reeds, mostly. " * 9, "reasoning": "They like reeds. " * 5},
+    {
+        "text": "I look.",
+        "tool_calls": [ToolCall("c1", "f", '{"a":1}'), ToolCall("c2", "f", "{}")],
+    },
+    {"refusal": "I will not do that."},
+    {"text": "In the", "finish": "length"},
+    {"text": 'Ünïcödé 🐦 "quotes" \\ and\nlines', "chunk_size": 1},
+    {"text": 'a "sequence_number":7, "obfuscation":"x" b ' * 5, "chunk_size": 29},
+    {"text": '"sequence_number":7' * 20, "chunk_size": 19},
+    {},
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTED)
+@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+def test_a_stream_says_what_the_whole_body_says(
+    name: str, script: dict[str, Any], size: int
+) -> None:
+    came, deltas, _ = read(name, body(name, **script), size)
+    request = {**REQUEST, "stream": False}
+    path = PATHS[name].replace("streamGenerate", "generate").removesuffix("-stream")
+    whole = backend(name).decode(200, {}, render(ScriptedReply(**script), request, path=path).body)
+    if name != "Gemini":  # whose streams are signed at their end
+        assert came.parts == whole.parts
+    assert came.text == whole.text
+    assert came.reasoning == whole.reasoning
+    assert came.tool_calls == whole.tool_calls
+    assert came.refusal == whole.refusal
+    assert came.stop_reason == whole.stop_reason
+    assert came.stop_raw == whole.stop_raw
+    assert came.usage == whole.usage
+    assert came.interrupted is whole.interrupted is False
+    for kind, said in ((Text, came.text), (Reasoning, came.reasoning)):
+        assert "".join([each.text for each in deltas if isinstance(each, kind)]) == said
 
 
 # whose frames have checksums

@@ -467,32 +467,6 @@ def test_json_that_cannot_be_asked_for_is_lost(model: str, wanted: Any, why: str
     assert "output_config" not in sent(to=backend(model), parameters={"response_format": wanted})
 
 
-def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
-    given = {
-        "stop": "END",
-        "reasoning_effort": "low",
-        "response_format": WANTED,
-        "metadata": {"user_id": "u"},
-    }
-    for name, gone in (
-        ("stop", "stop_sequences"),
-        ("stop_sequences", "stop_sequences"),
-        ("reasoning_effort", "thinking"),
-        ("thinking", "thinking"),
-        ("metadata", "metadata"),
-    ):
-        assert gone in sent(parameters=given)
-        assert gone not in sent(parameters=given, dropped=frozenset({name}))
-    assert "effort" not in sent(parameters=given, dropped=frozenset({"effort"}))["output_config"]
-    kept = sent(
-        parameters=given, dropped=frozenset({"max_tokens", "messages", "model"}), stream=True
-    )
-    assert kept["max_tokens"] == 4096
-    assert kept["model"] == NEW
-    assert kept["stream"] is True
-    assert "stream" not in sent(stream=False)
-
-
 # the cap
 
 

@@ -539,28 +539,6 @@ def test_what_is_lost_is_said() -> None:
     )
 
 
-def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
-    given = {
-        "temperature": 0.5,
-        "top_p": 0.5,
-        "stop": "END",
-        "additionalModelRequestFields": {"top_k": 5},
-    }
-    for name, place, gone in (
-        ("temperature", "inferenceConfig", "temperature"),
-        ("top_p", "inferenceConfig", "topP"),
-        ("topP", "inferenceConfig", "topP"),
-        ("stopSequences", "inferenceConfig", "stopSequences"),
-    ):
-        assert (
-            gone not in sent(to=backend(OTHER), parameters=given, dropped=frozenset({name}))[place]
-        )
-    assert "additionalModelRequestFields" not in sent(
-        parameters=given, dropped=frozenset({"top_k"})
-    )
-    assert "inferenceConfig" not in sent(max_tokens=9, dropped=frozenset({"max_tokens"}))
-
-
 @pytest.mark.parametrize(
     ("model", "parameters", "expected"),
     [

@@ -193,11 +193,3 @@ def test_openai_gets_its_own_ids_back_word_for_word() -> None:
         calls, results = ids_in(body_of(backend, USER, said, told))
         assert calls == results
         assert (calls == [VLLMS]) is (provider == backend.provider)
-
-
-def test_a_model_that_cannot_think_is_asked_without() -> None:
-    backend = OpenAIChat(
-        "m", base_url="http://localhost:11434/v1", parameters={"reasoning_effort": "high"}
-    )
-    assert "reasoning_effort" in body_of(backend, USER)
-    assert "reasoning_effort" not in body_of(backend, USER, dropped=frozenset({"thinking"}))

@@ -496,59 +496,6 @@ def test_less_reasoning(model: str, now: Any, less: Any) -> None:
     assert config == ({"thinkingConfig": less} if less else None)
 
 
-FORMAT = {"responseMimeType", "responseJsonSchema"}
-
-
-@pytest.mark.parametrize(
-    ("name", "gone"),
-    [
-        ("temperature", {"temperature"}),
-        ("topP", {"topP"}),
-        ("top_p", {"topP"}),
-        ("seed", {"seed"}),
-        ("stop", {"stopSequences"}),
-        ("stopSequences", {"stopSequences"}),
-        ("stop_sequences", {"stopSequences"}),
-        ("response_format", FORMAT),
-        ("responseMimeType", FORMAT),
-        ("reasoning_effort", {"thinkingConfig"}),
-        ("thinkingConfig", {"thinkingConfig"}),
-        ("thinking_config", {"thinkingConfig"}),
-        ("Thinking", {"thinkingConfig"}),
-        ("thinkingLevel", {"thinkingConfig"}),
-        ("tool_choice", {"toolConfig"}),
-        ("toolConfig", {"toolConfig"}),
-        ("tool_config", {"toolConfig"}),
-        ("safetySettings", {"safetySettings"}),
-        ("safety_settings", {"safetySettings"}),
-    ],
-)
-def test_what_the_provider_rejected_is_left_out_under_any_name(name: str, gone: set[str]) -> None:
-    parameters = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 3,
-        "stop": ["x"],
-        "reasoning_effort": "low",
-        "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
-        "tool_choice": "auto",
-        "safetySettings": [],
-    }
-    whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
-    left = body_of(tools=[LOOK], parameters=parameters, max_tokens=5, dropped=frozenset({name}))
-    flat = {**whole, **whole["generationConfig"]}
-    less = {**left, **left["generationConfig"]}
-    assert flat.keys() - less.keys() == gone
-
-
-@pytest.mark.parametrize(
-    "name", ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"]
-)
-def test_neither_the_conversation_nor_the_cap_is_ever_left_out(name: str) -> None:
-    asked = ({"role": "system", "content": "Be brief."}, ASKED)
-    assert body_of(*asked, max_tokens=5, dropped=frozenset({name})) == body_of(*asked, max_tokens=5)
-
-
 def test_the_cap_of_a_backend_reaches_the_wire() -> None:
     backend = gemini(parameters={"max_tokens": 30})
     assert body_of(to=backend)["generationConfig"] == {"maxOutputTokens": 30}

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
-from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Reply
-from rungwise.testing import ScriptedReply
 from support.sampling import sampled
 from support.work import grows_within
 
@@ -263,58 +261,6 @@ def test_empty_responses_are_replies_without_text() -> None:
 # streams
 
 
-SCRIPTED = [
-    ScriptedReply(text="In the reeds, mostly. " * 9, reasoning="They like reeds. " * 5),
-    ScriptedReply(
-        text="I look.", tool_calls=[ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "f", "{}")]
-    ),
-    ScriptedReply(refusal="I will not do that."),
-    ScriptedReply(text="In the", finish="length"),
-    ScriptedReply(text='Ünïcödé 🐦 "quotes" \\ and\nlines', chunk_size=1),
-    ScriptedReply(text="In the", final_message="In the reeds."),
-    ScriptedReply(text='a "sequence_number":7, "obfuscation":"x" b ' * 5, chunk_size=29),
-    ScriptedReply(text='"sequence_number":7' * 20, chunk_size=19),
-    ScriptedReply(),
-]
-
-
-@pytest.mark.parametrize("scripted", SCRIPTED)
-@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
-def test_a_stream_says_what_the_whole_body_says(scripted: ScriptedReply, size: int) -> None:
-    asked = {"include": ["reasoning.encrypted_content"]}
-    body = render(scripted, {**asked, "stream": True}, path="/v1/responses").body
-    came, said, thought = follow(body[start : start + size] for start in range(0, len(body), size))
-    whole = BACKEND.decode(200, {}, render(scripted, asked, path="/v1/responses").body)
-    assert came.parts == whole.parts
-    assert came.refusal == whole.refusal
-    assert came.stop_reason == whole.stop_reason
-    assert came.stop_raw == whole.stop_raw
-    assert came.usage == whole.usage
-    assert came.interrupted == whole.interrupted
-    assert said == came.text
-    assert thought == came.reasoning
-
-
-def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
-    class Counting(type(BACKEND.decoder({}))):  # type: ignore[misc]
-        seen = 0
-
-        def piece_in(self, value: Any) -> Any:
-            self.seen += 1
-            return super().piece_in(value)
-
-    pieces = render(
-        ScriptedReply(text="some words " * 300), {"stream": True}, path="/v1/responses"
-    ).pieces
-    decoder = Counting({}, OWN)
-    for piece in pieces:
-        decoder.feed(piece)
-    reply = decoder.close()
-    assert len(pieces) > 250
-    assert decoder.seen < 20
-    assert reply.text == "some words " * 300
-
-
 def test_nothing_is_said_twice_and_the_last_edition_counts() -> None:
     whole = [delta("In the "), delta("reeds."), done(0, SAID)]
     for deltas in (whole, [delta("In the ")], []):
@@ -512,40 +458,16 @@ def test_what_is_held_is_known(kind: str) -> None:
 
 
 @pytest.mark.parametrize("item", [SAID, CALLED, FREE])
-@pytest.mark.parametrize("streams", [False, True])
-def test_an_item_that_its_provider_calls_incomplete_is_cut(
-    item: dict[str, Any], streams: bool
-) -> None:
-    response = {
-        "id": "resp_1",
-        "status": "completed",
-        "output": [{**item, "status": "incomplete"}],
-        "usage": USAGE,
-    }
-    decoder = BACKEND.decoder({})
-    if streams:
-        data = json.dumps({"type": "response.completed", "response": response})
-        decoder.feed(f"data: {data}\n\n".encode())
-        reply = decoder.close()
-    else:
-        reply = BACKEND.decode(200, {}, json.dumps(response).encode())
-    assert reply.stop_reason == "length"
-    assert reply.stop_raw == "completed"
+def test_an_item_that_its_provider_calls_incomplete_is_cut(item: dict[str, Any]) -> None:
+    told = {"status": "completed", "output": [{**item, "status": "incomplete"}]}
+    for reply in (read(told), streamed({"type": "response.completed", "response": told})[0]):
+        assert reply.stop_reason == "length"
+        assert reply.stop_raw == "completed"
 
 
 def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None:
-    added = {
-        "type": "response.output_item.added",
-        "output_index": 0,
-        "item": {**SAID, "status": "in_progress"},
-    }
-    ended = {
-        "type": "response.completed",
-        "response": {"id": "resp_1", "status": "completed", "output": []},
-    }
-    decoder = BACKEND.decoder({})
-    decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
-    reply = decoder.close()
+    ended = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+    reply, _, _ = streamed(added(0, {**SAID, "status": "in_progress"}), ended)
     assert reply.text == "In the reeds."
     assert reply.stop_reason == "stop"
 
@@ -556,12 +478,7 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
 def test_the_details_of_what_is_incomplete_count_whatever_the_status(
     reason: str, meaning: str
 ) -> None:
-    value = {
-        "status": "completed",
-        "incomplete_details": {"reason": reason},
-        "output": [SAID],
-        "usage": USAGE,
-    }
-    reply = BACKEND.decode(200, {}, json.dumps(value).encode())
+    details = {"incomplete_details": {"reason": reason}}
+    reply = read({"status": "completed", "output": [SAID], **details})
     assert reply.stop_reason == meaning
     assert reply.stop_raw == reason

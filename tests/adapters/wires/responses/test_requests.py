@@ -460,37 +460,6 @@ def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> N
     own = OpenAIResponses("m", base_url=URL, parameters={"max_tokens": 50})
     assert own.max_tokens == 50
     assert sent(backend=own, max_tokens=50)["max_output_tokens"] == 50
-    dropped = frozenset({"max_output_tokens"})
-    assert "max_output_tokens" not in sent(max_tokens=5, dropped=dropped)
-    assert sent(max_tokens=5, dropped=dropped, must_cut=True)["max_output_tokens"] == 5
-
-
-@pytest.mark.parametrize(
-    ("dropped", "name"),
-    [
-        ("reasoning_effort", "reasoning"),
-        ("reasoning", "reasoning"),
-        ("temperature", "temperature"),
-        ("include", "include"),
-        ("store", "store"),
-        ("service_tier", "service_tier"),
-    ],
-)
-def test_what_a_server_rejected_is_left_out(dropped: str, name: str) -> None:
-    given = {
-        "temperature": 0.5,
-        "reasoning_effort": "low",
-        "service_tier": "flex",
-    }
-    assert name in sent(parameters=given)
-    assert name not in sent(parameters=given, dropped=frozenset({dropped}))
-
-
-def test_a_format_that_was_rejected_is_left_out_and_nothing_else_of_the_text() -> None:
-    given = {"response_format": {"type": "json_object"}, "text": {"verbosity": "low"}}
-    assert sent(parameters=given, dropped=frozenset({"response_format"}))["text"] == {
-        "verbosity": "low"
-    }
 
 
 @pytest.mark.parametrize(
