@@ -134,15 +134,28 @@ def test_those_that_callers_wrote_as_objects_too(api: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize("api", OBJECTS)
-@pytest.mark.parametrize("number", ["NaN", "1e400", "9" * 5_000])
-def test_arguments_that_no_json_has_go_out_as_the_text_that_they_are(api: str, number: str) -> None:
-    arguments = f'{{"id": {number}}}'
-    body = sent(
-        api,
-        Message.saying("user", "Which?"),
-        Message("assistant", (ToolCall("call_00001", "look_up", arguments),)),
-    )
-    assert json.dumps({"input": arguments}, separators=(",", ":")).encode() in body
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ("", {}),
+        ("{}", {}),
+        ('{"a": [1]}', {"a": [1]}),
+        ("[1]", {"input": [1]}),
+        ("3", {"input": 3}),
+        ('{"a": ', {"input": '{"a": '}),
+        ("\ud83d", {"input": "\ufffd"}),
+        *(
+            (f'{{"id": {number}}}', {"input": f'{{"id": {number}}}'})
+            for number in ("NaN", "1e400", "9" * 5_000)
+        ),
+    ],
+)
+def test_arguments_are_an_object_whatever_another_model_wrote(
+    api: str, arguments: str, given: dict[str, Any]
+) -> None:
+    call = ToolCall("call_00001", "look_up", arguments)
+    body = sent(api, Message.saying("user", "Which?"), Message("assistant", (call,)))
+    assert json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode() in body
     json.loads(body, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 

@@ -1204,13 +1204,6 @@ def test_done_without_any_choice_is_malformed() -> None:
     assert failure.reason == "malformed"
 
 
-def test_a_stream_without_data_events_never_grows_quadratically() -> None:
-    decoder = backend().decoder({})
-    for _ in range(200_000):
-        decoder.feed(b"x")
-    assert isinstance(decoder.close(), Failure)
-
-
 # ---- any bytes, cut anywhere
 # -----------------------------------------------------------------------------------------
 

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import OpenAIChat, Text
+from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
 from rungwise.core import Failure, Reply
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.error_bodies import minimax
 from support.sampling import sampled
@@ -22,7 +24,8 @@ from support.texts import cut
 from support.work import grows_within, seconds
 
 MEGABYTE = 2**20
-CHAT: Any = OpenAIChat("m", base_url="http://localhost/v1")
+URL = "http://localhost/v1"
+CHAT: Any = OpenAIChat("m", base_url=URL)
 END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
@@ -99,6 +102,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
     "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
     "strays": lambda n: [b"{x\n"] * n,
+    "no line": lambda n: [b"x"] * n,
 }
 
 
@@ -112,19 +116,36 @@ def test_the_work_is_linear(kind: str) -> None:
     assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
-def test_deep_nesting_and_endless_integers_are_read() -> None:
-    body = (
-        b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, '
-        b'"finish_reason": "stop"}]}'
-    )
+def said_in(api: str, *, streams: bool) -> bytes:
+    request = protocols.encoded(protocols.backend(api, URL), stream=streams)
+    path = request.url.removeprefix(URL.removesuffix("/v1"))
+    return render(ScriptedReply(text="a"), json.loads(request.body), path=path).body
 
-    def decoded(digits: bytes, depth: int) -> Any:
-        return CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
 
-    assert decoded(b"1" * 5_000, 0).text == "a"
-    assert decoded(b"-" + b"9" * 500_000, 10).text == "a"
-    assert decoded(b"1", 500).text == "a"
-    assert decoded(b"1", 100_000).reason == "malformed"
+# A stream of Bedrock's has checksums.
+@pytest.mark.parametrize(
+    ("api", "streams"),
+    [
+        *((api, False) for api in protocols.PROTOCOLS),
+        *((api, True) for api in protocols.PROTOCOLS if api != "bedrock"),
+    ],
+)
+def test_deep_nesting_and_endless_integers_are_read(api: str, streams: bool) -> None:
+    backend = protocols.backend(api, URL)
+    said = said_in(api, streams=streams)
+
+    def read(digits: bytes, depth: int) -> Any:
+        odd = b'{"odd": %s1%s, "long": %s, ' % (b"[" * depth, b"]" * depth, digits)
+        body = said.replace(b"{", odd, 1)
+        if not streams:
+            return backend.decode(200, {}, body)
+        decoder = backend.decoder({})
+        decoder.feed(body)
+        return decoder.close()
+
+    assert read(b"1" * 5_000, 500).text == "a"
+    assert read(b"-" + b"9" * 500_000, 10).text == "a"
+    assert read(b"1", 100_000).reason == "malformed"
 
 
 PIECES = st.lists(
@@ -543,7 +564,7 @@ NOTHINGS = [
 @pytest.mark.parametrize("api", protocols.PROTOCOLS)
 @pytest.mark.parametrize("body", NOTHINGS, ids=lambda body: repr(body[:20]))
 def test_a_200_without_a_usable_shape_is_malformed(api: str, body: bytes) -> None:
-    backend = protocols.backend(api, "http://localhost/v1")
+    backend = protocols.backend(api, URL)
     failure = backend.decode(200, {}, body)
     assert failure.reason == "malformed"
     assert failure.status == 200

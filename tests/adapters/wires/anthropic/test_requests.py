@@ -128,9 +128,6 @@ def test_system_messages_go_out_apart_with_their_marks() -> None:
         {"role": "system", "content": marked}, Message.saying("system", "Be brief."), QUESTION
     )
     assert body["system"] == [*marked, {"type": "text", "text": "Be brief."}]
-    body = sent({"role": "developer", "content": "Be brief."}, QUESTION)
-    assert body["system"] == "Be brief."
-    assert body["messages"] == [QUESTION]
     assert "system" not in sent(QUESTION)
 
 
@@ -217,26 +214,6 @@ def test_results_stand_first_in_one_turn() -> None:
     nothing = Message("tool", (ToolResult("toolu_1", "look", ""),))
     empty = sent(QUESTION, Message("assistant", (CALL,)), nothing)
     assert empty["messages"][2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1"}]
-
-
-def test_messages_of_chat_completions_are_written_anew() -> None:
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-    call = chat_call("call:1", "look")
-    body = sent(
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "Which?"}, picture]},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call:1", "content": "Ardea."},
-        tools=[CHAT_TOOL],
-    )
-    user, answer, results = body["messages"]
-    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
-    assert user["content"][1] == {"type": "image", "source": source}
-    [use] = answer["content"]
-    [result] = results["content"]
-    assert use["id"] == result["tool_use_id"]
-    assert use["id"].isalnum()
-    assert body["tools"] == [TOOL]
 
 
 MEDIA = [
@@ -592,10 +569,8 @@ def test_prefill_depends_on_what_is_asked(
         assert made.prefills is expected
 
 
-def test_the_turn_that_is_gone_on_from_ends_in_no_blank() -> None:
+def test_the_last_of_several_texts_that_is_gone_on_from_ends_in_no_blank() -> None:
     to = backend(OLD)
-    body = sent(QUESTION, Message.saying("assistant", "A heron, \n"), to=to, prefill=True)
-    assert body["messages"][-1] == {"role": "assistant", "content": "A heron,"}
     said = [{"type": "text", "text": "A"}, {"type": "text", "text": " heron, "}]
     body = sent(QUESTION, {"role": "assistant", "content": said}, to=to, prefill=True)
     assert body["messages"][-1]["content"][-1] == {"type": "text", "text": " heron,"}

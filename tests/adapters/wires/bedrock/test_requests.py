@@ -560,10 +560,6 @@ def test_what_is_lost_is_said() -> None:
 )
 def test_prefill_depends_on_what_is_asked(model: str, parameters: Any, expected: bool) -> None:
     assert backend(model).prefills_with(parameters) is expected
-    last = sent(QUESTION, Message.saying("assistant", "A heron, "), to=backend(OLD), prefill=True)[
-        "messages"
-    ][-1]
-    assert last == {"role": "assistant", "content": [{"text": "A heron,"}]}
 
 
 # places and signatures

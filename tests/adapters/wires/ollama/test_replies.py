@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rungwise import Ollama, Reasoning, Text, Usage
+from rungwise import Ollama, Reasoning, Text
 from rungwise.core import Reply
 from support.classified import event_of
 
@@ -72,32 +72,6 @@ def whole(message: dict[str, Any], **members: Any) -> Reply:
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
     assert isinstance(reply, Reply)
     return reply
-
-
-def test_a_stream_says_what_the_whole_reply_says() -> None:
-    said = {
-        "role": "assistant",
-        "content": "In the reeds.",
-        "thinking": "Herons like reeds.",
-        "tool_calls": [CALL],
-    }
-    reply = reply_of(
-        *[piece(thinking=word) for word in ("Herons", " like", " reeds.")],
-        *[piece(content=word) for word in ("In the", " reeds.")],
-        piece(tool_calls=[CALL]),
-        END,
-    )
-    assert reply == whole(said)
-    assert reply.text == "In the reeds."
-    assert reply.reasoning == "Herons like reeds."
-    assert reply.model == "m"
-    [call] = reply.tool_calls
-    assert call.name == "look"
-    assert call.arguments == '{"bird":"heron"}'
-    assert reply.usage == Usage(input_tokens=26, output_tokens=298)
-    assert reply.stop_reason == "stop"
-    assert reply.stop_raw == "stop"
-    assert reply.interrupted is False
 
 
 def test_the_last_line_may_say_something() -> None:
@@ -196,23 +170,6 @@ def test_counts_that_are_none_count_nothing(count: Any) -> None:
     usage = whole({"content": "a"}, prompt_eval_count=count, eval_count=count).usage
     assert usage.input_tokens == 0
     assert usage.estimated is True
-
-
-def test_deep_nesting_and_endless_integers_are_read() -> None:
-    body = b'{"x": %s1%s, "n": %s, "message": {"content": "a"}, "done": true}\n'
-    nested = body % (b"[" * 500, b"]" * 500, b"1" * 5_000)
-    in_stream, _, _ = streamed(nested)
-    assert OLLAMA.decode(200, {}, nested).text == in_stream.text == "a"
-    deep = body % (b"[" * 100_000, b"]" * 100_000, b"1")
-    failed, _, _ = streamed(deep)
-    assert OLLAMA.decode(200, {}, deep).reason == failed.reason == "malformed"
-
-
-def test_log_probabilities_harm_nothing() -> None:
-    held = [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.5}]}]
-    begun = {**piece(content="In the"), "logprobs": held}
-    assert reply_of(begun, {**END, "logprobs": held}).text == "In the"
-    assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
 
 
 def test_reads_an_unrequested_stream() -> None:

@@ -7,7 +7,7 @@ import pytest
 from rungwise import Capabilities, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
 from rungwise.core import ReasoningPart
 from support import official, protocols
-from support.protocols import chat_call, encoded
+from support.protocols import encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
@@ -223,25 +223,6 @@ def test_messages_of_ones_own_go_out_word_for_word() -> None:
     assert sent(*OWN, known=False) == OWN
 
 
-def test_messages_of_chat_completions_are_translated() -> None:
-    call = chat_call("call_1", "look", '{"bird": "heron"}')
-    url = {"url": f"data:image/png;base64,{PIXEL}"}
-    parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": url}]
-    messages = sent(
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": parts},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
-    )
-    own_call = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
-    assert messages == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "What is this?", "images": [PIXEL]},
-        {"role": "assistant", "content": "", "tool_calls": [own_call]},
-        {"role": "tool", "tool_name": "look", "content": "A heron."},
-    ]
-
-
 def test_what_has_no_place_is_named() -> None:
     url = "https://example.org/heron.png"
     parts = (
@@ -260,23 +241,6 @@ def test_pictures_of_a_tool_come_behind_its_result() -> None:
         {"role": "tool", "tool_name": "look", "content": "Here."},
         {"role": "user", "content": "", "images": [PIXEL]},
     ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("", {}),
-        ("{}", {}),
-        ('{"a": [1]}', {"a": [1]}),
-        ("[1]", {"input": [1]}),
-        ('{"a": ', {"input": '{"a": '}),
-    ],
-)
-def test_arguments_are_an_object(arguments: str, expected: dict[str, Any]) -> None:
-    call = ToolCall("call_1", "look", arguments)
-    _, answer, *_ = sent(USER, Message("assistant", (call,)))
-    [own] = answer["tool_calls"]
-    assert own["function"] == {"name": "look", "arguments": expected}
 
 
 def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
@@ -313,8 +277,6 @@ def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> 
     allowed = Ollama("m", capabilities=Capabilities(prefill=True))
     assert Ollama("m").prefills is False
     assert allowed.prefills is True
-    said = sent(USER, Message.saying("assistant", "In the \n"), to=allowed, prefill=True)
-    assert said[-1] == {"role": "assistant", "content": "In the"}
 
 
 # ---- tools
