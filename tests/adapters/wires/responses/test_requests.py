@@ -226,12 +226,7 @@ def test_messages_of_any_form_become_items() -> None:
     _, user, said, call, result = sent(
         USER,
         {"role": "user", "name": "ann", "content": parts},
-        {
-            "role": "assistant",
-            "content": "I look.",
-            "reasoning_content": "Hm.",
-            "tool_calls": calls,
-        },
+        answer,
         {"role": "tool", "tool_call_id": long_id, "content": "one"},
     )["input"]
     short_id = call["call_id"]
