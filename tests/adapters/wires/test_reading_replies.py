@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import OpenAIChat, Text
+from rungwise import OpenAIChat
 from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
 from rungwise.core import Failure, Reply
@@ -20,6 +20,7 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.error_bodies import minimax
 from support.sampling import sampled
+from support.streams import followed
 from support.texts import cut
 from support.work import grows_within, seconds
 
@@ -43,11 +44,8 @@ def call(arguments: str, **fields: Any) -> dict[str, Any]:
 
 def read(*pieces: bytes) -> tuple[Any, str]:
     """Return what a stream amounts to, and the text that it handed out."""
-    decoder = CHAT.decoder({})
-    said = []
-    for piece in pieces:
-        said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
-    return decoder.close(), "".join(said)
+    reply, said, _ = followed(CHAT.decoder({}), pieces)
+    return reply, said
 
 
 def streamed(*pieces: bytes) -> Reply:

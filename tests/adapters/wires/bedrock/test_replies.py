@@ -8,10 +8,11 @@ from zlib import crc32
 
 import pytest
 
-from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
+from rungwise import Bedrock, TextPart, ToolCall, Usage
 from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart
 from support.sampling import sampled
+from support.streams import followed
 from support.work import grows_within
 
 BACKEND: Any = Bedrock(
@@ -110,18 +111,8 @@ STREAM = [
 ]
 
 
-def read(pieces: Iterable[bytes], failure: Failure | None = None) -> tuple[Any, str, str]:
-    decoder = BACKEND.decoder({})
-    text = ""
-    reasoning = ""
-    for piece in pieces:
-        for each in decoder.feed(piece):
-            if isinstance(each, Text):
-                text += each.text
-            elif isinstance(each, Reasoning):
-                reasoning += each.text
-        assert decoder.size >= 0
-    return decoder.close(failure), text, reasoning
+def read(pieces: Iterable[bytes]) -> tuple[Any, str, str]:
+    return followed(BACKEND.decoder({}), pieces)
 
 
 def whole(**members: Any) -> Any:

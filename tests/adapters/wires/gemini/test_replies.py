@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from rungwise import Gemini, MediaPart, Message, Reasoning, Text, TextPart, ToolCall, Usage
+from rungwise import Gemini, MediaPart, Message, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.gemini.shapes import GEMINI as FORM
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.core import Failure, OpaquePart, Part, ReasoningPart, Reply
 from support.sampling import sampled
+from support.streams import followed
 from support.work import grows_within
 
 GEMINI: Any = Gemini("gemini-3-pro-preview", base_url="http://localhost:1/v1beta")
@@ -45,20 +46,16 @@ def whole(*parts: Any, **fields: Any) -> Reply:
     return reply
 
 
-def read(*pieces: bytes) -> tuple[Any, list[Text | Reasoning]]:
-    decoder = GEMINI.decoder({})
-    deltas = []
-    for piece in pieces:
-        deltas += decoder.feed(piece)
-    return decoder.close(), deltas
+def read(*pieces: bytes) -> Any:
+    reply, _, _ = followed(GEMINI.decoder({}), pieces)
+    return reply
 
 
 def streamed(*chunks: Any) -> Reply:
-    reply, deltas = read(*map(event, chunks))
-    texts = {Text: "", Reasoning: ""}
-    for delta in deltas:
-        texts[type(delta)] += delta.text
-    assert texts == {Text: reply.text, Reasoning: reply.reasoning}
+    reply, text, reasoning = followed(GEMINI.decoder({}), map(event, chunks))
+    assert isinstance(reply, Reply)
+    assert text == reply.text
+    assert reasoning == reply.reasoning
     return reply
 
 
@@ -70,35 +67,6 @@ def as_sent(parts: tuple[Part, ...]) -> list[Any]:
     [content] = FORM.sent_to(ME, Message("assistant", parts))
     parts_sent: list[Any] = content["parts"]
     return parts_sent
-
-
-def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parsed: list[int] = []
-    piece_in = GeminiDecoder.piece_in
-
-    def counting(decoder: GeminiDecoder, value: Any) -> Any:
-        parsed.append(1)
-        return piece_in(decoder, value)
-
-    monkeypatch.setattr(GeminiDecoder, "piece_in", counting)
-    decoder = GEMINI.decoder({})
-    for number in range(60):
-        usage = {
-            "promptTokenCount": 7,
-            "candidatesTokenCount": number + 1,
-            "totalTokenCount": number + 8,
-        }
-        decoder.feed(
-            event(chunk({"text": f"reed {number} "}, usageMetadata=usage, modelVersion="m"))
-        )
-    reply = decoder.close(Failure("connection"))
-    assert reply.interrupted
-    assert reply.text == "".join(f"reed {number} " for number in range(60))
-    assert reply.usage.input_tokens == 7
-    assert reply.usage.output_tokens == 60
-    assert len(parsed) < 10, "events that differ in text and counts alone are not parsed"
 
 
 # parts and their places
@@ -171,18 +139,20 @@ def test_parts_go_back_as_they_came_and_in_their_order(parts: list[dict[str, Any
 
 
 def test_pieces_of_a_stream_are_one_part_until_another_begins() -> None:
+    """Also where they are so many and so alike that not all of them are parsed."""
     thoughts = [{"text": piece, "thought": True} for piece in ("Herons ", "like ", "reeds.")]
+    words = [f"word{number} " for number in range(50)]
     reply = streamed(
         *map(chunk, thoughts),
-        *texts_of("I ", "look."),
+        *texts_of(*words),
         chunk({"functionCall": {"name": "look", "args": {}}}),
-        *texts_of("And ", "again."),
+        *texts_of(*words, "again.\n"),
         LAST,
     )
     assert [type(part) for part in reply.parts] == [ReasoningPart, TextPart, ToolCall, TextPart]
     assert reply.reasoning == "Herons like reeds."
-    assert reply.text == "I look.And again."
-    assert reply.final_text == "And again."
+    assert reply.parts[1] == TextPart("".join(words))
+    assert reply.final_text == "".join([*words, "again.\n"])
 
 
 def test_a_signature_is_no_boundary_of_the_answer() -> None:
@@ -343,14 +313,24 @@ def test_usage_has_one_meaning(counts: dict[str, Any], usage: Usage) -> None:
     ],
     ids=["none", "half an event", "an error", "a word", "a broken event"],
 )
-def test_what_was_counted_before_a_cut_is_used(end: bytes) -> None:
+def test_what_was_counted_before_a_cut_is_used(end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Any] = []
+    piece_in = GeminiDecoder.piece_in
+
+    def counting(decoder: GeminiDecoder, value: Any) -> Any:
+        parsed.append(value)
+        return piece_in(decoder, value)
+
+    monkeypatch.setattr(GeminiDecoder, "piece_in", counting)
     body = b""
     for number in range(1, 100):
         counts = {"promptTokenCount": 10, "candidatesTokenCount": number}
         body += event(chunk({"text": "word "}, usageMetadata=counts))
-    reply, _ = read(body + end)
+    reply = read(body, end)
     assert reply.interrupted is True
+    assert reply.text == "word " * 99
     assert reply.usage == Usage(10, 99)
+    assert len(parsed) < 10, "events that differ in text and counts alone are not parsed"
 
 
 def test_citations_and_probabilities_are_kept_beside_the_reply() -> None:
@@ -387,11 +367,11 @@ def test_the_model_and_the_end_are_told() -> None:
     text = {"text": "In the reeds"}
     counts = event({"usageMetadata": {}})  # which says nothing of the reply
     for end in (b"", b"data: [DONE]\n\n", counts):
-        cut, _ = read(event(chunk(text)), end)
+        cut = read(event(chunk(text)), end)
         assert cut.text == "In the reeds"
         assert cut.interrupted is True
         assert cut.stop_reason is None
-    done, _ = read(event(chunk(text, finishReason="STOP")), counts)
+    done = read(event(chunk(text, finishReason="STOP")), counts)
     assert not done.interrupted
 
 
@@ -401,7 +381,7 @@ def test_a_stream_may_come_as_a_list() -> None:
     flat = json.dumps(chunks)
     for text in (flat, json.dumps(chunks, indent=2), flat.replace("}, {", "},\r\n{")):
         body = text.encode()
-        in_pieces, _ = read(*[body[start : start + 7] for start in range(0, len(body), 7)])
+        in_pieces = read(*[body[start : start + 7] for start in range(0, len(body), 7)])
         for reply in (in_pieces, GEMINI.decode(200, {}, body)):
             assert reply.text == "In the reeds."
             assert reply.interrupted is False
@@ -413,20 +393,6 @@ def test_a_refusal_in_mid_stream_has_its_words() -> None:
     assert reply.text == "In the reeds."
     assert reply.refusal == "Not this."
     assert reply.stop_raw == "PROHIBITED_CONTENT"
-
-
-def test_like_events_take_the_quick_way_and_bring_the_same() -> None:
-    """Events that differ in their text alone are not parsed again; a part between them ends the
-    block all the same.
-    """
-    texts = [f"word{number} " for number in range(50)]
-    call = chunk({"functionCall": {"id": "1", "name": "look", "args": {}}})
-    reply = streamed(*texts_of(*texts), call, *texts_of(*texts), LAST)
-    assert [type(part) for part in reply.parts] == [TextPart, ToolCall, TextPart]
-    assert reply.parts[0] == reply.parts[2] == TextPart("".join(texts))
-    quoted = 'He said "\\n".\n'
-    odd = streamed(*texts_of(*texts, quoted, "\ud83e\udd8b", *texts), LAST)
-    assert odd.text.count(quoted) == 1
 
 
 # hostile input

@@ -1,14 +1,14 @@
 """How replies of Ollama's chat are read: whole and streamed alike, and whatever a server sends."""
 
 import json
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from rungwise import Ollama, Reasoning, Text
+from rungwise import Ollama
 from rungwise.core import Reply
 from support.classified import event_of
+from support.streams import followed
 
 OLLAMA: Any = Ollama("m")
 ABOUT = {"model": "m", "created_at": "2026-08-21T18:48:22.123Z"}
@@ -44,20 +44,8 @@ def lines(*values: Any) -> bytes:
     return b"".join([json.dumps(value).encode() + b"\n" for value in values])
 
 
-def streamed(body: bytes, *places: int) -> tuple[Any, str, str]:
-    """Return what a stream amounts to, with the text and the reasoning that it handed out."""
-    decoder = OLLAMA.decoder({})
-    said = ""
-    thought = ""
-    cuts = sorted(min(place, len(body)) for place in places)
-    for start, end in pairwise([0, *cuts, len(body)]):
-        for delta in decoder.feed(body[start:end]):
-            if isinstance(delta, Text):
-                said += delta.text
-            else:
-                assert isinstance(delta, Reasoning)
-                thought += delta.text
-    return decoder.close(), said, thought
+def streamed(body: bytes) -> tuple[Any, str, str]:
+    return followed(OLLAMA.decoder({}), [body])
 
 
 def reply_of(*values: Any) -> Reply:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
+from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Reply
 from support.sampling import sampled
+from support.streams import followed
 from support.work import grows_within
 
 BACKEND: Any = OpenAIResponses("gpt-5", base_url="http://localhost/v1")
@@ -130,15 +131,7 @@ def event(value: dict[str, Any]) -> bytes:
 
 
 def follow(pieces: Iterable[bytes]) -> tuple[Any, str, str]:
-    """Return what a stream amounts to, and the text and the reasoning that it handed out."""
-    decoder = BACKEND.decoder({})
-    said = []
-    thought = []
-    for piece in pieces:
-        for delta in decoder.feed(piece):
-            (said if isinstance(delta, Text) else thought).append(delta.text)
-            assert isinstance(delta, Text | Reasoning)
-    return decoder.close(), "".join(said), "".join(thought)
+    return followed(BACKEND.decoder({}), pieces)
 
 
 def streamed(*events: dict[str, Any]) -> tuple[Reply, str, str]:
