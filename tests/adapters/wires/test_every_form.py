@@ -409,32 +409,3 @@ def test_a_call_that_nobody_has_answered_gets_a_result_at_the_end_too(
     assert read[-1].text == ("Go on." if is_hinted else "")
     if whose == "caller" and api != "gemini":  # which has to be signed
         assert tail[0] in said
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_the_turn_that_is_gone_on_from_ends_in_no_blank(api: str) -> None:
-    said = [Message.saying("user", "Where?"), Message.saying("assistant", "In the \n")]
-    body = protocols.body_of(backend(api), *said, max_tokens=100, prefill=True)
-    official.check(api, body)
-    *_, last = next(body[name] for name in ("messages", "input", "contents") if name in body)
-    assert read_messages([last]) == (Message.saying("assistant", "In the"),)
-
-
-@pytest.mark.parametrize("role", ["system", "developer"])
-@pytest.mark.parametrize("api", APIS)
-def test_what_the_system_says_has_its_place(api: str, role: str) -> None:
-    asked = [{"role": role, "content": "Be brief."}, {"role": "user", "content": "Where?"}]
-    body = body_of(api, asked, is_portable=False)
-    official.check(api, body)
-    places = {"anthropic": "system", "bedrock": "system", "gemini": "systemInstruction"}
-    apart = body.get(places.get(api))
-    said = next(body[name] for name in ("messages", "input", "contents") if name in body)
-    first, *others = said
-    if apart is None:
-        assert first["role"] == {"openai": role, "responses": role}.get(api, "system")
-        assert read_messages(said)[0] == Message.saying("system", "Be brief.")
-        assert len(others) == 1
-    else:
-        assert "Be brief." in json.dumps(apart)
-        assert read_messages(said) == (Message.saying("user", "Where?"),)
-    assert json.dumps(body).count("Be brief.") == 1

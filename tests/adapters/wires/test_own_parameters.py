@@ -2,6 +2,7 @@
 common ones.
 """
 
+import json
 from typing import Any
 
 import pytest
@@ -162,9 +163,95 @@ def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(
     official.check(api, {**body, "max_tokens": 9} if api == "anthropic" else body)
 
 
-REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
+COMMON_ONES: dict[str, Any] = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "seed": 3,
+    "stop": "END",
+    "reasoning_effort": "low",
+    "response_format": WANTED,
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+}
+MODELS = {
+    "responses": "gpt-5",
+    "anthropic": "claude-opus-5-5",
+    "gemini": "gemini-2.5-flash",
+    "bedrock": "amazon.nova-pro-v1:0",
+}
+WRITTEN = {"name": "bird", "schema": json.dumps(SCHEMA, separators=(",", ":"))}
+SAID: dict[str, dict[str, Any]] = {
+    "openai": {**COMMON_ONES, "max_tokens": 50},
+    "responses": {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "reasoning": {"effort": "low"},
+        "text": {
+            "format": {"type": "json_schema", "name": "bird", "schema": SCHEMA, "strict": False}
+        },
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "max_output_tokens": 50,
+    },
+    "anthropic": {
+        "stop_sequences": ["END"],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}},
+        "tool_choice": {"type": "auto"},
+        "max_tokens": 50,
+    },
+    "gemini": {
+        "generationConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "seed": 3,
+            "stopSequences": ["END"],
+            "thinkingConfig": {"thinkingBudget": 1024},
+            "responseMimeType": "application/json",
+            "responseJsonSchema": SCHEMA,
+            "maxOutputTokens": 50,
+        },
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+    },
+    "ollama": {
+        "options": {
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "seed": 3,
+            "stop": ["END"],
+            "num_predict": 50,
+        },
+        "think": "low",
+        "format": SCHEMA,
+    },
+    "bedrock": {
+        "inferenceConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "stopSequences": ["END"],
+            "maxTokens": 50,
+        },
+        "outputConfig": {
+            "effort": "low",
+            "textFormat": {"type": "json_schema", "structure": {"jsonSchema": WRITTEN}},
+        },
+    },
+}
+"""What the common parameters are in each protocol, apart from what it does not have."""
+
+
+@pytest.mark.parametrize("api", SAID)
+def test_common_parameters_are_said_in_the_protocols_words(api: str) -> None:
+    backend = protocols.backend(api, URL, model=MODELS.get(api, "m"))
+    body = body_of(backend, tools=[TOOL], parameters=COMMON_ONES, max_tokens=50)
+    official.check(api, body)
+    usual = {"model", "messages", "input", "contents", "stream", "store", "include", "tools"}
+    usual |= {"toolConfig"} if api == "bedrock" else set()
+    assert {name: value for name, value in body.items() if name not in usual} == SAID[api]
+
+
+REJECTED: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "openai": (
-        "m",
         {},
         {
             "temperature": ["temperature"],
@@ -173,7 +260,6 @@ REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
         },
     ),
     "responses": (
-        "gpt-5",
         {"service_tier": "flex", "text": {"verbosity": "low"}},
         {
             "temperature": ["temperature"],
@@ -186,7 +272,6 @@ REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
         },
     ),
     "anthropic": (
-        "claude-opus-5-5",
         {"metadata": {"user_id": "u"}},
         {
             "stop_sequences": ["stop", "stop_sequences"],
@@ -198,7 +283,6 @@ REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
         },
     ),
     "gemini": (
-        "gemini-2.5-flash",
         {"safetySettings": []},
         {
             "temperature": ["temperature"],
@@ -219,7 +303,6 @@ REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
         },
     ),
     "ollama": (
-        "m",
         {},
         {
             "temperature": ["temperature"],
@@ -230,7 +313,6 @@ REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
         },
     ),
     "bedrock": (
-        "amazon.nova-pro-v1:0",
         {"additionalModelRequestFields": {"top_k": 5}},
         {
             "temperature": ["temperature"],
@@ -241,7 +323,7 @@ REJECTED: dict[str, tuple[str, dict[str, Any], dict[str, list[str]]]] = {
         },
     ),
 }
-"""A model, parameters of its protocol's own, and what is left out where a name is rejected."""
+"""Parameters of a protocol's own, and what is left out where a name is rejected."""
 
 
 def flat(value: Any, path: str = "") -> dict[str, str]:
@@ -258,7 +340,7 @@ def flat(value: Any, path: str = "") -> dict[str, str]:
     ("api", "gone", "name"),
     [
         (api, gone, name)
-        for api, (_, _, rows) in REJECTED.items()
+        for api, (_, rows) in REJECTED.items()
         for gone, names in rows.items()
         for name in names
     ],
@@ -266,19 +348,10 @@ def flat(value: Any, path: str = "") -> dict[str, str]:
 def test_what_a_provider_has_rejected_is_left_out_under_any_name_and_nothing_else(
     api: str, gone: str, name: str
 ) -> None:
-    model, own, _ = REJECTED[api]
-    backend = protocols.backend(api, URL, model=model)
-    common = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 3,
-        "stop": "END",
-        "reasoning_effort": "low",
-        "response_format": WANTED,
-        "tool_choice": "auto",
-    }
+    own, _ = REJECTED[api]
+    backend = protocols.backend(api, URL, model=MODELS.get(api, "m"))
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    asked = {"tools": [TOOL], "parameters": {**common, **own}, "max_tokens": 50}
+    asked = {"tools": [TOOL], "parameters": {**COMMON_ONES, **own}, "max_tokens": 50}
     whole = flat(body_of(backend, *messages, **asked))
     body = body_of(backend, *messages, **asked, dropped=frozenset({name}))
     official.check(api, body)

@@ -331,38 +331,6 @@ def test_an_empty_turn_is_no_content() -> None:
 # the parameters
 
 
-def test_the_common_parameters_have_their_own_names() -> None:
-    body = body_of(
-        tools=[LOOK],
-        parameters={
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "stop": "END",
-            "seed": 3,
-            "tool_choice": "required",
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": "x",
-                    "schema": SCHEMA,
-                    "strict": True,
-                },
-            },
-            "parallel_tool_calls": False,
-        },
-    )
-    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
-    assert body["generationConfig"] == {
-        "temperature": 0.5,
-        "topP": 0.9,
-        "stopSequences": ["END"],
-        "seed": 3,
-        "responseMimeType": "application/json",
-        "responseJsonSchema": SCHEMA,
-    }
-    assert "parallel_tool_calls" not in json.dumps(body)
-
-
 def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
     safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     backend = gemini(
@@ -513,26 +481,8 @@ def test_what_is_no_json_is_wrong_where_it_was_asked_for() -> None:
     assert call.journal.steps[1].event == "answered_wrongly"
 
 
-def test_the_core_is_told_what_messages_and_tools_are() -> None:
+def test_the_core_is_told_what_tools_are() -> None:
     form = gemini().shapes
-    own_results = [
-        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
-        {"role": "user", "parts": [{"function_response": {}}]},
-    ]
-    foreign_results = [
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
-        {"role": "function", "name": "look", "content": "See."},
-        {"role": "tool", "tool_call_id": "a", "content": "See."},
-        Message("tool", (ToolResult("a", "look", "See."),)),
-    ]
-    answers = [
-        {"role": "model", "parts": [{"text": "a"}]},
-        {"role": "assistant", "content": "a"},
-    ]
-    questions = [ASKED, {"role": "user", "parts": ["a"]}]
-    assert {form.role_of(message) for message in own_results + foreign_results} == {"tool"}
-    assert {form.role_of(message) for message in answers} == {"assistant"}
-    assert {form.role_of(message) for message in questions} == {"user"}
     made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)
     assert made == {
         "functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]
@@ -540,6 +490,10 @@ def test_the_core_is_told_what_messages_and_tools_are() -> None:
     assert form.needs_no_arguments("look", [made])
     assert not form.needs_no_arguments("look", [LOOK])
     assert {"tool_choice", "toolConfig"} <= form.tool_parameters
+    assert form.role_of({"role": "user", "parts": [{"function_response": {}}]}) == "tool"
+    assert form.role_of({"role": "function", "name": "look", "content": "See."}) == "tool"
+    block = {"type": "tool_result", "tool_use_id": "a"}
+    assert form.role_of({"role": "user", "content": [block]}) == "tool"
 
 
 def test_a_form_that_nobody_knows_is_named_and_left_out() -> None:

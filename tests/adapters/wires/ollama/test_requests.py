@@ -65,29 +65,6 @@ def test_the_address_that_a_server_listens_on_is_not_where_requests_go(
 # --------------------------------------------------------------------------------------------------
 
 
-def test_common_parameters_are_said_in_ollamas_words() -> None:
-    asked = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 7,
-        "stop": "END",
-        "reasoning_effort": "medium",
-    }
-    assert body_of(parameters=asked, max_tokens=50, stream=True) == {
-        "model": "m",
-        "messages": [USER],
-        "stream": True,
-        "think": "medium",
-        "options": {
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "seed": 7,
-            "stop": ["END"],
-            "num_predict": 50,
-        },
-    }
-
-
 SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
 
 
@@ -95,15 +72,6 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
     ("asked", "expected"),
     [
         ({"response_format": {"type": "json_object"}}, {"format": "json"}),
-        (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "b", "schema": SCHEMA},
-                }
-            },
-            {"format": SCHEMA},
-        ),
         ({"response_format": {"type": "text"}}, {}),
         ({"format": SCHEMA, "response_format": {"type": "json_object"}}, {"format": SCHEMA}),
         *[
