@@ -458,6 +458,25 @@ MORE: dict[str, list[Any]] = {
 """Events that the embedded provider does not write."""
 
 
+STRAYS = [
+    b"",
+    b"\n",
+    b"\r",
+    b": ping\n\n",
+    b"event: error\n",
+    b"event: x\n",
+    b"data: {\ndata: }\n\n",
+    b"data: {\n\n",
+    b"data: [DONE]\n\n",
+    b"data: \xff\n\n",
+    b"data:",
+    b"<html>\n",
+    b"{",
+    b"\xef\xbb\xbf",
+]
+"""What may stand between two events."""
+
+
 def answers(api: str, *, streams: bool) -> list[bytes]:
     """Return bodies as the embedded provider writes them."""
     request = protocols.encoded(backend(api), stream=streams)
@@ -485,19 +504,33 @@ def events_like(draw: st.DrawFn, api: str) -> list[tuple[str, Any]]:
 
 @ALL
 @settings(max_examples=examples(100))
-@given(st.data(), st.lists(st.integers(0, 4_000), max_size=6))
+@given(
+    st.data(),
+    st.lists(st.integers(0, 4_000), max_size=6),
+    st.sampled_from(STRAYS),
+    st.booleans(),
+    st.sampled_from([None, NO_END]),
+)
 def test_any_events_cut_anywhere_come_to_the_same_reply(
-    api: str, data: st.DataObject, places: list[int]
+    api: str,
+    data: st.DataObject,
+    places: list[int],
+    stray: bytes,
+    is_long_ended: bool,
+    failure: Failure | None,
 ) -> None:
-    events = data.draw(events_like(api))
-    body = b"".join([event_of(api, value, name) for name, value in events])
+    events = [event_of(api, value, name) for name, value in data.draw(events_like(api))]
+    events.insert(data.draw(st.integers(0, len(events))), stray)
+    body = b"".join(events)
+    if is_long_ended:
+        body = body.replace(b"\n", b"\r\n")
     for stream in (body, body[: data.draw(st.integers(0, len(body)))]):
         decoders = [backend(api).decoder({}) for _ in range(2)]
         shown = [decoders[0].feed(stream), []]
         for piece_of_it in cut(stream, places):
             shown[1] += decoders[1].feed(piece_of_it)
             assert decoders[1].size >= 0
-        at_once, in_pieces = [decoder.close() for decoder in decoders]
+        at_once, in_pieces = [decoder.close(failure) for decoder in decoders]
         assert repr(at_once) == repr(in_pieces)
         said = ["".join([each.text for each in deltas]) for deltas in shown]
         assert said[0] == said[1]

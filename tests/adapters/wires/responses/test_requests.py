@@ -290,90 +290,40 @@ SCHEMA = {
 }
 
 
+FUNCTION = {"name": "f", "parameters": SCHEMA}
+WRITTEN = {"type": "function", "description": "", **FUNCTION}
+GRAMMAR = {"syntax": "regex", "definition": "a+"}
+GRAMMAR_INSIDE = {"type": "grammar", "grammar": GRAMMAR}
+
+
 @pytest.mark.parametrize(
     ("tool", "expected"),
     [
         (
-            {
-                "type": "function",
-                "function": {
-                    "name": "f",
-                    "description": "d",
-                    "parameters": SCHEMA,
-                },
-            },
-            {
-                "type": "function",
-                "name": "f",
-                "description": "d",
-                "parameters": SCHEMA,
-                "strict": False,
-            },
+            {"type": "function", "function": {**FUNCTION, "description": "d"}},
+            {**WRITTEN, "description": "d", "strict": False},
         ),
         (
-            {
-                "type": "function",
-                "function": {
-                    "name": "f",
-                    "parameters": SCHEMA,
-                    "strict": True,
-                },
-            },
-            {
-                "type": "function",
-                "name": "f",
-                "description": "",
-                "parameters": SCHEMA,
-                "strict": True,
-            },
+            {"type": "function", "function": {**FUNCTION, "strict": True}},
+            {**WRITTEN, "strict": True},
         ),
+        ({"name": "f", "input_schema": SCHEMA}, {**WRITTEN, "strict": False}),
         (
-            {"name": "f", "input_schema": SCHEMA},
-            {
-                "type": "function",
-                "name": "f",
-                "description": "",
-                "parameters": SCHEMA,
-                "strict": False,
-            },
+            {"type": "custom", "custom": {"name": "g", "format": GRAMMAR_INSIDE}},
+            {"type": "custom", "name": "g", "format": {"type": "grammar", **GRAMMAR}},
         ),
-        (
-            {
-                "type": "custom",
-                "custom": {
-                    "name": "g",
-                    "format": {
-                        "type": "grammar",
-                        "grammar": {"syntax": "regex", "definition": "a+"},
-                    },
-                },
-            },
-            {
-                "type": "custom",
-                "name": "g",
-                "format": {
-                    "type": "grammar",
-                    "syntax": "regex",
-                    "definition": "a+",
-                },
-            },
+        *(
+            (tool, tool)
+            for tool in (
+                {"type": "web_search"},
+                {"type": "custom", "name": "g"},
+                {"type": "function", **FUNCTION, "strict": None},
+            )
         ),
-        ({"type": "web_search"}, {"type": "web_search"}),
-        ({"type": "custom", "name": "g"}, {"type": "custom", "name": "g"}),
     ],
 )
 def test_tools_keep_their_meaning(tool: dict[str, Any], expected: dict[str, Any]) -> None:
     assert sent(tools=[tool])["tools"] == [expected]
-
-
-def test_a_tool_in_the_words_of_responses_goes_out_as_it_is() -> None:
-    tool = {
-        "type": "function",
-        "name": "f",
-        "parameters": SCHEMA,
-        "strict": None,
-    }
-    assert sent(tools=[tool])["tools"] == [tool]
 
 
 def test_what_another_provider_runs_by_itself_is_left_out() -> None:
@@ -400,8 +350,8 @@ def test_what_another_provider_runs_by_itself_is_left_out() -> None:
             {"text": {"verbosity": "low", "format": {"type": "json_object"}}},
         ),
         (
-            {"service_tier": "flex", "metadata": {"a": "b"}},
-            {"service_tier": "flex", "metadata": {"a": "b"}},
+            {"service_tier": "flex", "metadata": {"a": "b"}, "parallel_tool_calls": False},
+            {"service_tier": "flex", "metadata": {"a": "b"}, "parallel_tool_calls": False},
         ),
     ],
 )
