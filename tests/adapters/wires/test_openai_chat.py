@@ -500,11 +500,7 @@ def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
     assert body_of(*messages)["messages"] == before
 
 
-def test_lone_surrogates_are_repaired_and_other_values_refused() -> None:
-    content = "\ud83d\ude00 \ud83d x"
-    assert body_of({"role": "user", "content": content})["messages"] == [
-        {"role": "user", "content": "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER} x"}
-    ]
+def test_values_that_no_json_has_are_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
     for value in (b"secret", {1: 2}, 10**5_000, loop, object()):
@@ -513,9 +509,9 @@ def test_lone_surrogates_are_repaired_and_other_values_refused() -> None:
         assert "secret" not in str(raised.value)
 
 
-def test_mappings_of_any_kind_are_sent() -> None:
-    frozen = MappingProxyType({"a": MappingProxyType({"b": (1,)})})
-    assert body_of(parameters={"x": frozen})["x"] == {"a": {"b": [1]}}
+def test_mappings_of_any_kind_are_sent_and_halves_of_characters_mended() -> None:
+    frozen = MappingProxyType({"a": MappingProxyType({"b": ("\ud83d\ude00 \ud83d x",)})})
+    assert body_of(parameters={"x": frozen})["x"] == {"a": {"b": ["😀 \ufffd x"]}}
 
 
 def test_a_header_of_the_caller_that_cannot_be_sent_is_named() -> None:
@@ -734,11 +730,15 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
     failure = read(completion({"content": "", "reasoning": "r"}, raw))
     assert failure.reason == "server_error"
     assert failure.code == raw
-    reply = reply_of({"content": "so far"}, raw)
-    assert reply.interrupted
-    assert reply.text == "so far"
-    assert reply.stop_reason == "error"
-    assert reply.failure == failure
+    assert run(delta(raw), DONE)[0] == failure
+    for reply in (
+        reply_of({"content": "so far"}, raw),
+        streamed(delta(content="so far"), delta(raw), DONE),
+    ):
+        assert reply.interrupted is True
+        assert reply.text == "so far"
+        assert reply.stop_reason == "error"
+        assert reply.failure == failure
 
 
 UPSTREAM = {"code": 502, "message": "upstream"}
@@ -1171,15 +1171,6 @@ def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
     assert reply.failure.reason == "malformed"
     failure, _ = run(broken, DONE)
     assert failure.reason == "malformed"
-
-
-def test_an_error_as_the_finish_of_a_stream() -> None:
-    failure, _ = run(delta("network_error"), DONE)
-    assert failure.reason == "server_error"
-    assert failure.code == "network_error"
-    reply = streamed(delta(content="x"), delta("network_error"), DONE)
-    assert reply.interrupted is True
-    assert reply.failure == failure
 
 
 def test_a_body_that_is_no_stream() -> None:

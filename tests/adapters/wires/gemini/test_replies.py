@@ -72,13 +72,11 @@ def as_sent(parts: tuple[Part, ...]) -> list[Any]:
 # parts and their places
 
 PARTS: list[list[dict[str, Any]]] = [
-    [{"text": "In the reeds."}],
     [{"text": "Herons.", "thought": True}, {"text": "In the reeds."}],
     [
         {"text": "Herons.", "thought": True, "thoughtSignature": SIGNATURE},
         {"text": "In the reeds."},
     ],
-    [{"text": "In the reeds.", "thoughtSignature": SIGNATURE}],
     [{"text": "In the "}, {"text": "reeds.", "thoughtSignature": SIGNATURE}],
     [{"text": "In the reeds."}, {"text": "", "thoughtSignature": SIGNATURE}],
     [{"text": "", "thoughtSignature": SIGNATURE}, {"text": "In the reeds."}],
