@@ -1185,11 +1185,6 @@ def test_a_body_that_is_no_stream() -> None:
     assert streamed(body[:40], failure=Failure("connection")).failure == Failure("connection")
 
 
-def test_a_stream_in_place_of_a_whole_reply() -> None:
-    reply = read(delta(content="x") + delta("stop") + USAGE + DONE)
-    assert reply == streamed(delta(content="x"), delta("stop"), USAGE, DONE)
-
-
 def test_done_without_any_choice_is_malformed() -> None:
     failure, _ = run(event(choices=[]), DONE)
     assert failure.reason == "malformed"

@@ -3,6 +3,7 @@ common ones.
 """
 
 import json
+from argparse import Namespace
 from typing import Any
 
 import pytest
@@ -248,6 +249,15 @@ def test_common_parameters_are_said_in_the_protocols_words(api: str) -> None:
     usual = {"model", "messages", "input", "contents", "stream", "store", "include", "tools"}
     usual |= {"toolConfig"} if api == "bedrock" else set()
     assert {name: value for name, value in body.items() if name not in usual} == SAID[api]
+
+
+@pytest.mark.parametrize("api", SAID)
+def test_the_cap_of_a_backend_goes_out_and_that_of_a_call_wins(api: str) -> None:
+    backend = protocols.backend(api, URL, parameters={"max_tokens": 30})
+    assert backend.max_tokens == 30
+    for given, cap in (({}, 30), ({"max_tokens": 5}, 5)):
+        request: Any = Namespace(body=body_of(backend, **{"max_tokens": None, **given}))
+        assert protocols.cap(request) == cap
 
 
 REJECTED: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {

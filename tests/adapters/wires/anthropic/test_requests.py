@@ -331,7 +331,6 @@ def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
         ({"response_format": {"type": "json_object"}}, {}),
         ({"response_format": {"type": "text"}}, {}),
         ({"metadata": {"user_id": "u"}}, {"metadata": {"user_id": "u"}}),
-        ({"tool_choice": "none"}, {"tool_choice": {"type": "none"}}),
         ({"tool_choice": {"type": "allowed_tools", "tools": []}}, {}),
         (
             {"parallel_tool_calls": False},

@@ -50,13 +50,11 @@ USER = {"role": "user", "content": "What is this?"}
         ("https://api.deepseek.com/beta/", "deepseek-reasoner", "max_tokens", "no"),
         ("https://api.deepseek.com/v1", "deepseek-chat", "max_tokens", "no"),
         ("https://api.moonshot.cn/v1", "kimi-k2", "max_tokens", "partial"),
-        (DASHSCOPE, "qwen-plus", "max_tokens", "partial"),
         (DASHSCOPE, "qwen3-coder-plus", "max_tokens", "partial"),
         (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", "max_tokens", "no"),
         (DASHSCOPE, "qwq-plus", "max_tokens", "no"),
         ("https://api.groq.com/openai/v1", "openai/gpt-oss-120b", "max_tokens", "no"),
         ("https://api.groq.com/openai/v1", "qwen/qwen3-32b", "max_tokens", "no"),
-        ("http://localhost:11434/v1", "llama3.2", "max_tokens", "no"),
         ("http://localhost:8000/v1", "llama", "max_tokens", "no"),
     ],
 )

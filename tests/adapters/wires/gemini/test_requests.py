@@ -431,12 +431,6 @@ def test_less_reasoning(model: str, now: Any, less: Any) -> None:
     assert config == ({"thinkingConfig": less} if less else None)
 
 
-def test_the_cap_of_a_backend_reaches_the_wire() -> None:
-    backend = gemini(parameters={"max_tokens": 30})
-    assert body_of(to=backend)["generationConfig"] == {"maxOutputTokens": 30}
-    assert body_of(to=backend, max_tokens=20)["generationConfig"] == {"maxOutputTokens": 20}
-
-
 def test_tools_of_any_form_are_one_list_of_functions() -> None:
     own = {"functionDeclarations": [{"name": "note"}]}
     claude = {"name": "look", "description": "Look.", "input_schema": SCHEMA}
@@ -468,17 +462,6 @@ def test_what_cannot_be_said_is_named_in_the_journal() -> None:
         "left out: logit_bias: it is a parameter of another protocol; "
         "parallel_tool_calls: Gemini has no switch for it; reasoning_effort: this model takes none"
     )
-
-
-def test_what_is_no_json_is_wrong_where_it_was_asked_for() -> None:
-    call = Call(
-        Request("Where?", parameters={"response_format": {"type": "json_object"}}),
-        Policy(),
-        (gemini(),),
-    )
-    call.begin()
-    call.receive(Reply("Not JSON.", stop_reason="stop"))
-    assert call.journal.steps[1].event == "answered_wrongly"
 
 
 def test_the_core_is_told_what_tools_are() -> None:

@@ -114,16 +114,13 @@ def test_the_requests_parameters_win_over_the_backends() -> None:
             "think": True,
             "temperature": 0.1,
             "options": {"num_ctx": 4096},
-            "max_tokens": 9,
         },
     )
     body = body_of(
         to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}}
     )
     assert body["think"] is False
-    assert body["options"] == {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9}
-    assert body_of(to=backend, max_tokens=50)["options"]["num_predict"] == 50
-    assert backend.max_tokens == 9
+    assert body["options"] == {"num_ctx": 4096, "temperature": 0.9}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import rungwise
 from rungwise import (
     Capabilities,
     MediaPart,
@@ -153,13 +152,6 @@ def test_a_fallback_to_the_very_same_model_is_sent_its_own_items() -> None:
     parts, _ = parts_of_items(OUTPUT, OWN)
     body = sent(USER, Message("assistant", parts), RESULTS, portable=True)
     assert body["input"][1:6] == OUTPUT
-
-
-def test_chat_completions_of_the_same_model_are_sent_no_items() -> None:
-    parts, _ = parts_of_items([THOUGHT, SAID], OWN)
-    chat = rungwise.OpenAIChat("gpt-5", base_url=URL)
-    body = body_of(chat, USER, Message("assistant", parts), USER)
-    assert body["messages"][1] == {"role": "assistant", "content": "I look."}
 
 
 @pytest.mark.parametrize("items", [[THOUGHT], [SAID, THOUGHT], [THOUGHT, THOUGHT]])
@@ -374,13 +366,6 @@ def test_what_is_lost_is_named() -> None:
     )
     assert lost.keys() == {"stop", "seed"}
     assert OpenAIResponses.lost_parameters({"stop": None}) == {}
-
-
-def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> None:
-    assert sent(max_tokens=5)["max_output_tokens"] == 5
-    own = OpenAIResponses("m", base_url=URL, parameters={"max_tokens": 50})
-    assert own.max_tokens == 50
-    assert sent(backend=own, max_tokens=50)["max_output_tokens"] == 50
 
 
 @pytest.mark.parametrize(
