@@ -850,22 +850,6 @@ def test_a_plain_stream() -> None:
     )
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_every_form_of_event_stream(end: bytes) -> None:
-    body = (
-        b"\xef\xbb\xbf: OPENROUTER PROCESSING\n\nid: 1\nretry: 10\nevent: message\n"
-        + b'data:{"choices":[{"delta":{"content":"a"}}]}\n\n'
-        + b'data: {"choices":\ndata: [{"delta":{"content":"b"}}]}\n\n'
-        + b"event: ping\ndata: {}\n\ndata: ping\n\ndata:\n\n"
-        + delta("stop", content="c")
-        + b"data: [DONE]"
-    )
-    reply = streamed(body.replace(b"\n", end))
-    assert reply.text == "abc"
-    assert reply.stop_reason == "stop"
-    assert reply.interrupted is False
-
-
 A_AND_B = [("a", "f", "{}"), ("b", "g", "{}")]
 IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] = [
     (

@@ -481,22 +481,25 @@ def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
 
 # lines
 
-PARTS = [
-    b": keepalive\n\n",
-    b"event: x\n",
-    b"\n",
-    chunk(content="a"),
-    chunk(content="b"),
-    b'data: {"choices":\ndata: []}\n\n',
-]
-
-
-TEXTS = {chunk(content="a"): "a", chunk(content="b"): "b"}
+PARTS = {
+    b": keepalive\n\n": "",
+    b"event: x\n": "",
+    b"event: ping\ndata: {}\n\n": "",
+    b"id: 1\nretry: 10\n": "",
+    b"\n": "",
+    b"data: ping\n\n": "",
+    b"data:\n\n": "",
+    b'data: {"choices":\ndata: []}\n\n': "",
+    b'data: {"choices":\ndata: [{"delta":{"content":"a"}}]}\n\n': "a",
+    b'data:{"choices":[{"delta":{"content":"b"}}]}\n\n': "b",
+    chunk(content="c"): "c",
+}
+"""Lines of a stream, and the text in each."""
 ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(PARTS), ENDS), max_size=8),
+    st.lists(st.tuples(st.sampled_from([*PARTS]), ENDS), max_size=8),
     st.lists(st.integers(0, 600), max_size=6),
 )
 def test_lines_may_end_in_any_way_and_be_cut_anywhere(
@@ -506,7 +509,7 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(
     expected = ""
     for part, end in parts:
         body += part.replace(b"\n", end)
-        expected += TEXTS.get(part, "")
+        expected += PARTS[part]
     reply, said = read(*cut(body + END, places))
     assert reply.text == said == expected
 

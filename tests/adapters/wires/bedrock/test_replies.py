@@ -260,10 +260,6 @@ def test_a_broken_frame_ends_the_reply_and_keeps_its_text(kind: str) -> None:
 
 GROWING = {
     "blocks": lambda n: [delta(k, text="x") for k in range(n)],
-    "pieces of input": lambda n: [
-        begin(0, toolUse=SERVER),
-        *[delta(0, toolUse={"input": "x"})] * n,
-    ],
     "one index": lambda n: [delta(0, text="x"), delta(0, reasoningContent={"text": "x"})] * n,
     "frames in one piece": lambda n: [b"".join([delta(0, text="x")] * n)],
     "a frame byte by byte": lambda n: [bytes([byte]) for byte in delta(0, text="x" * 20 * n)],

@@ -444,13 +444,7 @@ PIECE_OF_CALL = {
     "willContinue": True,
 }
 GROWING: dict[str, Callable[[int], list[Any]]] = {
-    "texts and thoughts in turn": lambda n: [
-        chunk({"text": "a", "thought": True} if k % 2 else {"text": "a"}) for k in range(n)
-    ],
     "signed texts": lambda n: [chunk({"text": "a", "thoughtSignature": SIGNATURE})] * n,
-    "calls": lambda n: [
-        chunk({"functionCall": {"name": "look", "args": {"k": k}}}) for k in range(n)
-    ],
     "pieces of a call": lambda n: [
         chunk({"functionCall": {"name": "look", "willContinue": True}}),
         *[chunk({"functionCall": PIECE_OF_CALL})] * n,
