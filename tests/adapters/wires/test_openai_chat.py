@@ -744,20 +744,6 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
 UPSTREAM = {"code": 502, "message": "upstream"}
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit"),
-        ({"error": {"message": "no", "code": 429}}, "rate_limit"),
-        ({"object": "error", "message": "x", "code": "insufficient_quota"}, "billing"),
-        ({"choices": [{"error": UPSTREAM, "message": {"content": ""}}]}, "server_error"),
-    ],
-)
-def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason: str) -> None:
-    failure = read(json.dumps(body))
-    assert failure.reason == reason
-
-
 def test_an_error_beside_text_is_an_interruption() -> None:
     reply = reply_of({"content": "half"}, None, error=UPSTREAM)
     assert reply.interrupted

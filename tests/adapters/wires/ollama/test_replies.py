@@ -94,15 +94,6 @@ def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
     assert event_of(reply) == "came_empty"
 
 
-def test_an_error_in_a_stream_keeps_what_came_before() -> None:
-    error = {"error": "unexpected EOF"}
-    reply, said, _ = streamed(lines(piece(content="In the"), error, piece(content=" reeds.")))
-    assert reply.text == said == "In the"
-    assert reply.interrupted
-    assert reply.failure.message == "unexpected EOF"
-    assert reply.failure.status is None
-
-
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
     reply = whole({"content": "In the"}, done_reason="", eval_count=8)
     assert event_of(reply, cap=8) == "truncated"

@@ -375,20 +375,6 @@ def test_half_a_call_is_handed_over_as_it_came() -> None:
     assert reply.tool_calls == (ToolCall("c1", "f", '{"a'),)
 
 
-def test_text_before_an_error_stays() -> None:
-    error = {"code": "rate_limit_exceeded", "message": "Try again in 6s."}
-    for last in (
-        {"type": "error", **error},
-        {"type": "response.failed", "response": response([], status="failed", error=error)},
-    ):
-        reply, said, _ = streamed(BEGIN, delta("In the reeds"), last)
-        assert reply.text == "In the reeds"
-        assert said == "In the reeds"
-        assert reply.interrupted is True
-        assert reply.failure.reason == "rate_limit"
-        assert reply.failure.asked_wait == 6.0
-
-
 def test_what_a_providers_own_tool_writes_is_counted() -> None:
     decoder = BACKEND.decoder({})
     code = {
