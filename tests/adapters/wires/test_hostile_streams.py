@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise.adapters.gateway.languages.bedrock import frame
-from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.draft import NO_END
 from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.replies.parts import (
@@ -32,6 +31,7 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.sampling import examples
 from support.spoiling import spoilt
+from support.streams import rendered
 from support.texts import cut
 
 ALL = pytest.mark.parametrize("api", protocols.PROTOCOLS)
@@ -135,9 +135,7 @@ def test_halves_in_a_reply_are_read_recorded_and_sent_back(api: str, seed: int) 
     rolls = Random(seed)
     script = rolls.choice(SCRIPTS)
     streams = rolls.random() < 0.7
-    request = protocols.encoded(backend(api), {"role": "user", "content": "Where?"}, stream=streams)
-    path = request.url.removeprefix("http://localhost")
-    body = render(script, json.loads(request.body), path=path).body
+    body = rendered(backend(api), script, streams=streams)
     if streams and script.status == 200:
         spoiled = b""
         for name, value in events_in(api, body):
@@ -478,10 +476,7 @@ STRAYS = [
 
 
 def answers(api: str, *, streams: bool) -> list[bytes]:
-    """Return bodies as the embedded provider writes them."""
-    request = protocols.encoded(backend(api), stream=streams)
-    path = request.url.removeprefix("http://localhost")
-    return [render(each, json.loads(request.body), path=path).body for each in SCRIPTS[:3]]
+    return [rendered(backend(api), script, streams=streams) for script in SCRIPTS[:3]]
 
 
 STREAMED = {api: answers(api, streams=True) for api in protocols.PROTOCOLS}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from rungwise import ConfigurationError, Message, ToolCall, ToolResult
-from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.json_text import as_json, dump, load
 from rungwise.fsm.replies.text.contents import is_cut_json, json_in
 from rungwise.testing import ScriptedReply
 from support import protocols
+from support.streams import rendered
 
 BIG = 123456789012345678901234567890
 ARGUMENTS = (
@@ -47,10 +47,7 @@ def backend(api: str) -> Any:
 
 def read(api: str, args: str, *, streamed: bool = False) -> Any:
     """Return the call that a reply has brought, with these arguments."""
-    asked = protocols.encoded(backend(api), stream=streamed)
-    said = render(
-        CALLING, json.loads(asked.body), path=asked.url.removeprefix("http://localhost:1/v1")
-    ).body
+    said = rendered(backend(api), CALLING, streams=streamed)
     said = re.sub(rb'\{"mark": ?1\}', b"ARGS", said)
     if api == "openai" or (api, streamed) == ("anthropic", True):
         said = (OPENAI if api == "openai" else ANTHROPIC).encode()

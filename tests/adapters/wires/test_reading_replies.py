@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import OpenAIChat
-from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
 from rungwise.core import Failure, Reply
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.error_bodies import minimax
 from support.sampling import sampled
-from support.streams import followed
+from support.streams import followed, rendered
 from support.texts import cut
 from support.work import grows_within, seconds
 
@@ -114,12 +113,6 @@ def test_the_work_is_linear(kind: str) -> None:
     assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
-def said_in(api: str, *, streams: bool) -> bytes:
-    request = protocols.encoded(protocols.backend(api, URL), stream=streams)
-    path = request.url.removeprefix(URL.removesuffix("/v1"))
-    return render(ScriptedReply(text="a"), json.loads(request.body), path=path).body
-
-
 # A stream of Bedrock's has checksums.
 @pytest.mark.parametrize(
     ("api", "streams"),
@@ -130,7 +123,7 @@ def said_in(api: str, *, streams: bool) -> bytes:
 )
 def test_deep_nesting_and_endless_integers_are_read(api: str, streams: bool) -> None:
     backend = protocols.backend(api, URL)
-    said = said_in(api, streams=streams)
+    said = rendered(backend, ScriptedReply(text="a"), streams=streams)
 
     def read(digits: bytes, depth: int) -> Any:
         odd = b'{"odd": %s1%s, "long": %s, ' % (b"[" * depth, b"]" * depth, digits)

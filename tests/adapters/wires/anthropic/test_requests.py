@@ -120,9 +120,6 @@ def check_content(content: Any) -> None:
 
 
 def test_system_messages_go_out_apart_with_their_marks() -> None:
-    body = sent({"role": "system", "content": "Be brief."}, QUESTION)
-    assert body["system"] == "Be brief."
-    assert body["messages"] == [QUESTION]
     marked = [{"type": "text", "text": "Know birds.", "cache_control": CACHE}]
     body = sent(
         {"role": "system", "content": marked}, Message.saying("system", "Be brief."), QUESTION
@@ -441,8 +438,6 @@ def test_json_that_cannot_be_asked_for_is_lost(model: str, wanted: Any, why: str
 
 def test_there_is_always_a_cap() -> None:
     assert sent()["max_tokens"] == backend().max_tokens == 4096
-    assert sent(max_tokens=99)["max_tokens"] == 99
-    assert sent(to=backend(parameters={"max_tokens": 77}))["max_tokens"] == 77
     assert backend(capabilities=Capabilities(largest_output=1000)).max_tokens == 1000
     reasoning = {"thinking": {"type": "enabled", "budget_tokens": 8000}}
     assert sent(to=backend(OLD, parameters=reasoning))["max_tokens"] == 8000 + 4096
