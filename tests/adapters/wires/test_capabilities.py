@@ -170,12 +170,9 @@ KNOWN = {
     "kimi-k2-thinking": (True, False, None, None, None, 262_144, None),
     "qwen/qwen3-32b": (None, False, None, None, None, None, None),
     "qwen3-vl-32b-instruct": (None, None, None, None, None, None, None),
-    "qwen3.5-397b-a17b": (None, None, None, None, None, None, None),
     "glm-4.6": (True, False, None, None, True, 200_000, None),
     "glm-4.5v": (None, True, None, None, None, None, None),
     "llama-3.3-70b-versatile": (None, False, None, None, False, None, None),
-    "llama3.2": (None, None, None, None, None, None, None),
-    "meta-llama/llama-4-scout-17b-16e-instruct": (None, None, None, None, None, None, None),
     "my-own-model": (None, None, None, None, None, None, None),
 }
 

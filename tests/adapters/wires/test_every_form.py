@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import MediaPart, Message, TextPart, ToolCall, ToolResult
+from rungwise import MediaPart, Message, TextPart, ToolCall
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
@@ -356,22 +356,6 @@ def test_a_format_that_is_left_out_is_told_in_whatever_form_it_came(api: str) ->
     assert any(
         each.startswith("response_format")
         for each in backend(api).lost(Request("Hi", parameters=given))
-    )
-
-
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-@pytest.mark.parametrize("is_portable", [True, False])
-def test_what_was_written_in_another_form_is_not_sent_as_it_is(
-    one: str, other: str, is_portable: bool
-) -> None:
-    """Also where nothing else is wrong with it, and the first backend of a chain is asked."""
-    called = Message("assistant", (ToolCall("call_00001", "look_up", "{}"),))
-    found = Message("tool", (ToolResult("call_00001", "look_up", "Reeds."),))
-    messages = as_written(one, [Message.saying("user", "Where?"), called, found])
-    body = body_of(other, messages, is_portable=is_portable, tools=TOOLS)
-    official.check(other, body)
-    assert told(as_written(other, messages)) == told(
-        [Message.saying("user", "Where?"), called, found]
     )
 
 

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise.adapters.gateway.languages.bedrock import frame
-from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.draft import NO_END
 from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.replies.parts import (
@@ -31,6 +30,9 @@ from rungwise.fsm.replies.parts import (
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.sampling import examples
+from support.spoiling import spoilt
+from support.streams import rendered
+from support.texts import cut
 
 ALL = pytest.mark.parametrize("api", protocols.PROTOCOLS)
 HALVES = ("\ud83d", "\udc00", "a\ud83db", "\udc00\ud83d", "\ud83d" * 40)
@@ -133,9 +135,7 @@ def test_halves_in_a_reply_are_read_recorded_and_sent_back(api: str, seed: int) 
     rolls = Random(seed)
     script = rolls.choice(SCRIPTS)
     streams = rolls.random() < 0.7
-    request = protocols.encoded(backend(api), {"role": "user", "content": "Where?"}, stream=streams)
-    path = request.url.removeprefix("http://localhost")
-    body = render(script, json.loads(request.body), path=path).body
+    body = rendered(backend(api), script, streams=streams)
     if streams and script.status == 200:
         spoiled = b""
         for name, value in events_in(api, body):
@@ -366,3 +366,188 @@ def test_sixteen_times_the_pieces_take_no_fifty_times_as_long(api: str, kind: st
     small = seconds_for(api, STREAMS[kind], 500)
     large = seconds_for(api, STREAMS[kind], 8_000)
     assert large < 50 * small
+
+
+# whatever else
+
+
+MORE: dict[str, list[Any]] = {
+    "openai": [
+        {
+            "choices": [{"delta": {"function_call": {"name": "f", "arguments": "{}"}}}],
+            "x_groq": {"usage": {"prompt_tokens": 3}, "error": None},
+        },
+        {"choices": [{"message": {"content": [{"type": "text", "text": "Herons."}]}}]},
+        {
+            "choices": [
+                {"delta": {"tool_calls": [{"index": 0, "custom": {"name": "g", "input": "x"}}]}}
+            ],
+            "base_resp": {"status_code": 0},
+        },
+        {"error": {"message": "Sorry.", "code": 503}},
+    ],
+    "responses": [
+        {
+            "type": "response.output_text.annotation.added",
+            "output_index": 0,
+            "content_index": 0,
+            "annotation": {"type": "url_citation", "url": "https://e.org"},
+        },
+        {
+            "type": "response.output_item.done",
+            "output_index": 3,
+            "item": {"type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "free"},
+        },
+        {
+            "type": "response.output_item.done",
+            "output_index": 4,
+            "item": {"id": "ws_1", "type": "web_search_call", "status": "completed"},
+        },
+        {"type": "error", "code": "server_error"},
+    ],
+    "anthropic": [
+        {
+            "type": "content_block_start",
+            "index": 3,
+            "content_block": {"type": "server_tool_use", "id": "s", "name": "n", "input": {}},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "citations_delta", "citation": {"cited_text": "x"}},
+        },
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Sorry."}},
+    ],
+    "gemini": [
+        {
+            "candidates": [
+                {
+                    "content": {
+                        "parts": [
+                            {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+                            {"executableCode": {"code": "1"}},
+                            {
+                                "functionCall": {
+                                    "name": "f",
+                                    "partialArgs": [{"jsonPath": "$.a[0]", "stringValue": "x"}],
+                                    "willContinue": True,
+                                }
+                            },
+                        ]
+                    },
+                    "logprobsResult": {"chosenCandidates": [{"token": "a"}]},
+                    "groundingMetadata": {"webSearchQueries": ["herons"]},
+                }
+            ]
+        },
+        {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "No."}},
+        {"error": {"code": 503, "status": "UNAVAILABLE"}},
+    ],
+    "ollama": [{"message": {"content": "a"}, "logprobs": [{"token": "a"}]}, {"error": "Sorry."}],
+    "bedrock": [
+        {"contentBlockIndex": 3, "delta": {"reasoningContent": {"redactedContent": "aGk="}}},
+        {"contentBlockIndex": 0, "delta": {"citation": {"title": "Birds"}}},
+        {
+            "contentBlockIndex": 4,
+            "start": {"toolUse": {"toolUseId": "s", "name": "n", "type": "server_tool_use"}},
+        },
+    ],
+}
+"""Events that the embedded provider does not write."""
+
+
+STRAYS = [
+    b"",
+    b"\n",
+    b"\r",
+    b": ping\n\n",
+    b"event: error\n",
+    b"event: x\n",
+    b"data: {\ndata: }\n\n",
+    b"data: {\n\n",
+    b"data: [DONE]\n\n",
+    b"data: \xff\n\n",
+    b"data:",
+    b"<html>\n",
+    b"{",
+    b"\xef\xbb\xbf",
+]
+"""What may stand between two events."""
+
+
+def answers(api: str, *, streams: bool) -> list[bytes]:
+    return [rendered(backend(api), script, streams=streams) for script in SCRIPTS[:3]]
+
+
+STREAMED = {api: answers(api, streams=True) for api in protocols.PROTOCOLS}
+WHOLE = {api: answers(api, streams=False) for api in protocols.PROTOCOLS}
+
+
+@st.composite
+def events_like(draw: st.DrawFn, api: str) -> list[tuple[str, Any]]:
+    """Draw the events of a reply, of which some are wrong, missing, late or repeated."""
+    events = list(events_in(api, draw(st.sampled_from(STREAMED[api]))))
+    place = draw(st.integers(0, len(events)))
+    more = draw(st.sampled_from([None, *MORE[api]]))
+    if more is not None:
+        name = "contentBlockStart" if "start" in more else "contentBlockDelta"
+        events.insert(place, (name, more))
+    names = [name for name, _ in events]
+    values = draw(spoilt([value for _, value in events]))
+    return list(zip(names, values, strict=False))
+
+
+@ALL
+@settings(max_examples=examples(100))
+@given(
+    st.data(),
+    st.lists(st.integers(0, 4_000), max_size=6),
+    st.sampled_from(STRAYS),
+    st.booleans(),
+    st.sampled_from([None, NO_END]),
+)
+def test_any_events_cut_anywhere_come_to_the_same_reply(
+    api: str,
+    data: st.DataObject,
+    places: list[int],
+    stray: bytes,
+    is_long_ended: bool,
+    failure: Failure | None,
+) -> None:
+    events = [event_of(api, value, name) for name, value in data.draw(events_like(api))]
+    events.insert(data.draw(st.integers(0, len(events))), stray)
+    body = b"".join(events)
+    if is_long_ended:
+        body = body.replace(b"\n", b"\r\n")
+    for stream in (body, body[: data.draw(st.integers(0, len(body)))]):
+        decoders = [backend(api).decoder({}) for _ in range(2)]
+        shown = [decoders[0].feed(stream), []]
+        for piece_of_it in cut(stream, places):
+            shown[1] += decoders[1].feed(piece_of_it)
+            assert decoders[1].size >= 0
+        at_once, in_pieces = [decoder.close(failure) for decoder in decoders]
+        assert repr(at_once) == repr(in_pieces)
+        said = ["".join([each.text for each in deltas]) for deltas in shown]
+        assert said[0] == said[1]
+        check_usable(api, at_once)
+        if isinstance(at_once, Reply):
+            assert repr(at_once.parts) == repr(in_pieces.parts)
+        asked = backend(api)
+        for status in (200, 500):
+            assert isinstance(asked.decode(status, {}, stream), Reply | Failure)
+
+
+@ALL
+@settings(max_examples=examples(100))
+@given(st.data())
+def test_any_body_is_a_reply_or_a_failure(api: str, data: st.DataObject) -> None:
+    whole = json.loads(data.draw(st.sampled_from(WHOLE[api])))
+    body = json.dumps(data.draw(spoilt(whole) | spoilt([whole, *MORE[api]]))).encode()
+    came = backend(api).decode(200, {}, body)
+    check_usable(api, came)
+    if api == "ollama":  # whose stream may be one line
+        assert getattr(came, "parts", ()) == getattr(read(api, body), "parts", ())
+    odd = data.draw(st.binary(max_size=60)) + body[data.draw(st.integers(0, len(body))) :]
+    for each in (odd, body[: data.draw(st.integers(0, len(body)))]):
+        assert isinstance(backend(api).decode(200, {}, each), Reply | Failure)
+        assert isinstance(read(api, each), Reply | Failure)

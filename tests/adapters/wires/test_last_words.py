@@ -10,10 +10,10 @@ import pytest
 
 from rungwise import Usage
 from rungwise.adapters.gateway.languages.bedrock import frame
-from rungwise.adapters.provider.server import render
-from rungwise.core import Call, Reply, Request
+from rungwise.core import Reply
 from rungwise.testing import ScriptedReply
 from support.protocols import backend
+from support.streams import rendered
 
 TEXT: Final = "Herons nest in the reeds."
 ESTIMATE: Final = -(-len(TEXT) // 4)
@@ -195,17 +195,12 @@ UNCOUNTED: Final[Mapping[str, Any]] = {
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_was_said_counts_where_its_tokens_are_no_whole_number(api: str, stream: bool) -> None:
     asked = backend(api, "http://localhost:1/v1")
-    sent = Call(Request("Where?"), chain=(asked,)).begin()
-    assert sent is not None
-    request = asked.encode(sent, stream=stream)
-    path = request.url.removeprefix("http://localhost:1/v1")
-    reply = ScriptedReply(text=TEXT, usage=UNCOUNTED[api])
-    body = render(reply, json.loads(request.body), path=path)
+    body = rendered(asked, ScriptedReply(text=TEXT, usage=UNCOUNTED[api]), streams=stream)
     if stream:
-        decoder = asked.decoder({"content-type": body.content_type})
-        decoder.feed(body.body)
+        decoder = asked.decoder({})
+        decoder.feed(body)
         read = decoder.close()
     else:
-        read = asked.decode(200, {"content-type": body.content_type}, body.body)
+        read = asked.decode(200, {}, body)
     assert read.text == TEXT
     assert read.usage == Usage(9, ESTIMATE, estimated=True)

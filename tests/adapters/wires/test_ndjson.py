@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise import Ollama, Text
+from rungwise import Ollama
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
+from support.streams import followed
 from support.work import grows_within
 
 pytestmark = pytest.mark.sampled(4)
@@ -43,11 +44,8 @@ def words(count: int) -> list[bytes]:
 
 def read(*pieces: bytes) -> tuple[Any, str]:
     """Return what a stream amounts to, and the text that it handed out."""
-    decoder = OLLAMA.decoder({})
-    said = []
-    for piece in pieces:
-        said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
-    return decoder.close(), "".join(said)
+    reply, said, _ = followed(OLLAMA.decoder({}), pieces)
+    return reply, said
 
 
 def text_of(*pieces: bytes) -> str:

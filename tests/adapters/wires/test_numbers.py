@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from rungwise import ConfigurationError, Message, ToolCall, ToolResult
-from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.json_text import as_json, dump, load
 from rungwise.fsm.replies.text.contents import is_cut_json, json_in
 from rungwise.testing import ScriptedReply
 from support import protocols
+from support.streams import rendered
 
 BIG = 123456789012345678901234567890
 ARGUMENTS = (
@@ -47,10 +47,7 @@ def backend(api: str) -> Any:
 
 def read(api: str, args: str, *, streamed: bool = False) -> Any:
     """Return the call that a reply has brought, with these arguments."""
-    asked = protocols.encoded(backend(api), stream=streamed)
-    said = render(
-        CALLING, json.loads(asked.body), path=asked.url.removeprefix("http://localhost:1/v1")
-    ).body
+    said = rendered(backend(api), CALLING, streams=streamed)
     said = re.sub(rb'\{"mark": ?1\}', b"ARGS", said)
     if api == "openai" or (api, streamed) == ("anthropic", True):
         said = (OPENAI if api == "openai" else ANTHROPIC).encode()
@@ -134,15 +131,28 @@ def test_those_that_callers_wrote_as_objects_too(api: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize("api", OBJECTS)
-@pytest.mark.parametrize("number", ["NaN", "1e400", "9" * 5_000])
-def test_arguments_that_no_json_has_go_out_as_the_text_that_they_are(api: str, number: str) -> None:
-    arguments = f'{{"id": {number}}}'
-    body = sent(
-        api,
-        Message.saying("user", "Which?"),
-        Message("assistant", (ToolCall("call_00001", "look_up", arguments),)),
-    )
-    assert json.dumps({"input": arguments}, separators=(",", ":")).encode() in body
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ("", {}),
+        ("{}", {}),
+        ('{"a": [1]}', {"a": [1]}),
+        ("[1]", {"input": [1]}),
+        ("3", {"input": 3}),
+        ('{"a": ', {"input": '{"a": '}),
+        ("\ud83d", {"input": "\ufffd"}),
+        *(
+            (f'{{"id": {number}}}', {"input": f'{{"id": {number}}}'})
+            for number in ("NaN", "1e400", "9" * 5_000)
+        ),
+    ],
+)
+def test_arguments_are_an_object_whatever_another_model_wrote(
+    api: str, arguments: str, given: dict[str, Any]
+) -> None:
+    call = ToolCall("call_00001", "look_up", arguments)
+    body = sent(api, Message.saying("user", "Which?"), Message("assistant", (call,)))
+    assert json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode() in body
     json.loads(body, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 

@@ -342,19 +342,6 @@ def test_one_cap_at_most_reaches_the_wire(
     assert {name: body[name] for name in body if name.startswith("max_")} == caps
 
 
-def test_a_rejected_parameter_is_left_out() -> None:
-    body = body_of(
-        parameters={"temperature": 1, "seed": 2},
-        dropped=frozenset({"temperature", "messages", "absent"}),
-    )
-    assert body == {
-        "model": "m",
-        "messages": [USER],
-        "stream": False,
-        "seed": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("mode", "marks", "flags"),
     [
@@ -513,11 +500,7 @@ def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
     assert body_of(*messages)["messages"] == before
 
 
-def test_lone_surrogates_are_repaired_and_other_values_refused() -> None:
-    content = "\ud83d\ude00 \ud83d x"
-    assert body_of({"role": "user", "content": content})["messages"] == [
-        {"role": "user", "content": "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER} x"}
-    ]
+def test_values_that_no_json_has_are_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
     for value in (b"secret", {1: 2}, 10**5_000, loop, object()):
@@ -526,9 +509,9 @@ def test_lone_surrogates_are_repaired_and_other_values_refused() -> None:
         assert "secret" not in str(raised.value)
 
 
-def test_mappings_of_any_kind_are_sent() -> None:
-    frozen = MappingProxyType({"a": MappingProxyType({"b": (1,)})})
-    assert body_of(parameters={"x": frozen})["x"] == {"a": {"b": [1]}}
+def test_mappings_of_any_kind_are_sent_and_halves_of_characters_mended() -> None:
+    frozen = MappingProxyType({"a": MappingProxyType({"b": ("\ud83d\ude00 \ud83d x",)})})
+    assert body_of(parameters={"x": frozen})["x"] == {"a": {"b": ["😀 \ufffd x"]}}
 
 
 def test_a_header_of_the_caller_that_cannot_be_sent_is_named() -> None:
@@ -747,28 +730,18 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
     failure = read(completion({"content": "", "reasoning": "r"}, raw))
     assert failure.reason == "server_error"
     assert failure.code == raw
-    reply = reply_of({"content": "so far"}, raw)
-    assert reply.interrupted
-    assert reply.text == "so far"
-    assert reply.stop_reason == "error"
-    assert reply.failure == failure
+    assert run(delta(raw), DONE)[0] == failure
+    for reply in (
+        reply_of({"content": "so far"}, raw),
+        streamed(delta(content="so far"), delta(raw), DONE),
+    ):
+        assert reply.interrupted is True
+        assert reply.text == "so far"
+        assert reply.stop_reason == "error"
+        assert reply.failure == failure
 
 
 UPSTREAM = {"code": 502, "message": "upstream"}
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit"),
-        ({"error": {"message": "no", "code": 429}}, "rate_limit"),
-        ({"object": "error", "message": "x", "code": "insufficient_quota"}, "billing"),
-        ({"choices": [{"error": UPSTREAM, "message": {"content": ""}}]}, "server_error"),
-    ],
-)
-def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason: str) -> None:
-    failure = read(json.dumps(body))
-    assert failure.reason == reason
 
 
 def test_an_error_beside_text_is_an_interruption() -> None:
@@ -861,22 +834,6 @@ def test_a_plain_stream() -> None:
     assert decoder.close() == Reply(
         "hello", usage=Usage(5, 2), model="m-1", reasoning="hm", stop_reason="stop", stop_raw="stop"
     )
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_every_form_of_event_stream(end: bytes) -> None:
-    body = (
-        b"\xef\xbb\xbf: OPENROUTER PROCESSING\n\nid: 1\nretry: 10\nevent: message\n"
-        + b'data:{"choices":[{"delta":{"content":"a"}}]}\n\n'
-        + b'data: {"choices":\ndata: [{"delta":{"content":"b"}}]}\n\n'
-        + b"event: ping\ndata: {}\n\ndata: ping\n\ndata:\n\n"
-        + delta("stop", content="c")
-        + b"data: [DONE]"
-    )
-    reply = streamed(body.replace(b"\n", end))
-    assert reply.text == "abc"
-    assert reply.stop_reason == "stop"
-    assert reply.interrupted is False
 
 
 A_AND_B = [("a", "f", "{}"), ("b", "g", "{}")]
@@ -1186,15 +1143,6 @@ def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
     assert failure.reason == "malformed"
 
 
-def test_an_error_as_the_finish_of_a_stream() -> None:
-    failure, _ = run(delta("network_error"), DONE)
-    assert failure.reason == "server_error"
-    assert failure.code == "network_error"
-    reply = streamed(delta(content="x"), delta("network_error"), DONE)
-    assert reply.interrupted is True
-    assert reply.failure == failure
-
-
 def test_a_body_that_is_no_stream() -> None:
     body = json.dumps(json.loads(completion({"content": "hello"})), indent=2).encode()
     assert run(body[:50], body[50:]) == (read(body), [])
@@ -1207,105 +1155,19 @@ def test_a_body_that_is_no_stream() -> None:
     assert streamed(body[:40], failure=Failure("connection")).failure == Failure("connection")
 
 
-def test_a_stream_in_place_of_a_whole_reply() -> None:
-    reply = read(delta(content="x") + delta("stop") + USAGE + DONE)
-    assert reply == streamed(delta(content="x"), delta("stop"), USAGE, DONE)
-
-
 def test_done_without_any_choice_is_malformed() -> None:
     failure, _ = run(event(choices=[]), DONE)
     assert failure.reason == "malformed"
 
 
-def test_a_stream_without_data_events_never_grows_quadratically() -> None:
-    decoder = backend().decoder({})
-    for _ in range(200_000):
-        decoder.feed(b"x")
-    assert isinstance(decoder.close(), Failure)
-
-
-# ---- any bytes, cut anywhere
+# ---- any text, cut anywhere
 # -----------------------------------------------------------------------------------------
-
-OTHER_LINES = [
-    USAGE,
-    DONE,
-    event(**OVERLOADED),
-    b": ping\n\n",
-    delta("stop"),
-    delta("length"),
-    delta("error"),
-    delta("null"),
-    b"event: error\n",
-    b"event: x\n",
-    b"data: {\ndata: }\n\n",
-    b"data: {\n\n",
-    b"\n",
-    b"<html>\n",
-    b"{",
-    b"\r",
-    b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
-    b"data: \xff\n\n",
-    b"\xef\xbb\xbf",
-    b"data:",
-]
-
-
-def text_and_thought(text: str) -> bytes:
-    thought = {"type": "thinking", "thinking": text}
-    return delta(content=[{"type": "text", "text": text}, thought])
-
-
-words = st.text(max_size=6)
-calls = st.fixed_dictionaries(
-    {
-        "index": st.sampled_from([None, 0, 1]),
-        "id": st.sampled_from([None, "a", "b"]),
-        "function": st.fixed_dictionaries(
-            {
-                "name": st.sampled_from(["", "f", "g"]),
-                "arguments": st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
-            }
-        ),
-    }
-)
-texts_of_all_kinds = st.one_of(
-    words.map(lambda text: delta(content=text)),
-    words.map(lambda text: delta(reasoning_content=text, content=None)),
-    words.map(text_and_thought),
-    words.map(lambda text: delta(refusal=text)),
-    words.map(lambda text: message(None, content=text)),
-)
-deltas_of_all_kinds = st.one_of(
-    texts_of_all_kinds,
-    calls.map(lambda each: tool(**each)),
-    st.sampled_from(OTHER_LINES),
-)
-plain_bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join)
-bodies = plain_bodies | plain_bodies.map(lambda body: body.replace(b"\n", b"\r\n"))
-
-
-@given(
-    bodies,
-    st.lists(st.integers(0, 4000), max_size=12),
-    st.sampled_from([None, Failure("connection")]),
-)
-def test_any_cut_of_the_same_bytes_is_the_same_reply(
-    body: bytes, places: list[int], failure: Failure | None
-) -> None:
-    whole = run(body, failure=failure)
-    assert run(*cut(body, places), failure=failure) == whole
-    assert run(*(body[n : n + 1] for n in range(len(body))), failure=failure) == whole
-
 
 # Texts that also stand elsewhere in a chunk, or that JSON escapes: a chunk must never be taken for
 # one that it is not.
-TRICKY = (
-    st.sampled_from(
-        ["content", "id", "a", "a~", "", '"', "\\", '","content":"a', "\n", "é", "\u2028", "😀"]
-    )
-    | words
-)
+TRICKY = st.sampled_from(
+    ["content", "id", "a", "a~", "", '"', "\\", '","content":"a', "\n", "é", "\u2028", "😀"]
+) | st.text(max_size=6)
 
 
 @given(
@@ -1330,61 +1192,6 @@ def test_nothing_said_is_lost_or_changed(
     outcome, deltas = run(*cut(body + delta("stop") + DONE, places))
     assert outcome.text == text_of(deltas) == expected["content"]
     assert outcome.reasoning == expected["reasoning"]
-
-
-NAMES = [
-    "choices",
-    "delta",
-    "message",
-    "content",
-    "tool_calls",
-    "function",
-    "name",
-    "arguments",
-    "usage",
-    "error",
-    "index",
-    "model",
-    "finish_reason",
-    "x_groq",
-    "reasoning_details",
-    "type",
-    "text",
-    "prompt_tokens",
-    "custom",
-    "base_resp",
-    "object",
-    "function_call",
-]
-JUNK = st.binary(max_size=60) | st.sampled_from(
-    [b"data: ", b"data:{", b"\n", b"\r\n", b'{"choices":', b"event: error\n", b"]}"]
-)
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
-
-
-def lists_and_objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    objects = st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
-    return st.lists(inner, max_size=3) | objects
-
-
-VALUES = st.recursive(LEAVES, lists_and_objects, max_leaves=12)
-
-
-@given(st.lists(JUNK, max_size=10))
-def test_arbitrary_bytes_never_raise(pieces: list[bytes]) -> None:
-    run(*pieces)
-    read(b"".join(pieces))
-
-
-@given(st.lists(VALUES, max_size=4))
-def test_arbitrary_json_never_raises(values: list[Any]) -> None:
-    bodies = [json.dumps(value).encode() for value in values]
-    run(*(b"data: " + body + b"\n\n" for body in bodies))
-    for value in values:
-        read(json.dumps({"choices": [{"message": value, "delta": value}], "usage": value}))
-        read(json.dumps(value))
-        ending = event(choices=[{"message": value, "finish_reason": value}])
-        run(event(choices=[{"delta": value}], usage=value), ending)
 
 
 def test_one_answer_may_be_asked_for_by_its_number() -> None:

@@ -2,6 +2,8 @@
 common ones.
 """
 
+import json
+from argparse import Namespace
 from typing import Any
 
 import pytest
@@ -107,6 +109,10 @@ def test_json_is_asked_for_in_either_words(
 
 
 NAMED = {"type": "function", "function": {"name": "note"}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "note", "parameters": {"type": "object", "properties": {}}},
+}
 CHOICES: dict[str, list[Any]] = {
     "auto": ["auto", {"type": "auto"}],
     "required": ["required", {"type": "any"}, {"any": {}}],
@@ -149,14 +155,218 @@ CHOSEN["gemini"]["note"] = {"mode": "ANY", "allowedFunctionNames": ["note"]}
 def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(
     api: str, meaning: str, choice: Any
 ) -> None:
-    tool = {
-        "type": "function",
-        "function": {"name": "note", "parameters": {"type": "object", "properties": {}}},
-    }
-    body = body_of(protocols.backend(api, URL), tools=[tool], parameters={"tool_choice": choice})
+    body = body_of(protocols.backend(api, URL), tools=[TOOL], parameters={"tool_choice": choice})
     place = (
         body.get({"gemini": "toolConfig", "bedrock": "toolConfig"}.get(api, "tool_choice")) or {}
     )
     said = {"gemini": "functionCallingConfig", "bedrock": "toolChoice"}
     assert (place.get(said[api]) if api in said else place) == CHOSEN[api].get(meaning, meaning)
     official.check(api, {**body, "max_tokens": 9} if api == "anthropic" else body)
+
+
+COMMON_ONES: dict[str, Any] = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "seed": 3,
+    "stop": "END",
+    "reasoning_effort": "low",
+    "response_format": WANTED,
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+}
+MODELS = {
+    "responses": "gpt-5",
+    "anthropic": "claude-opus-5-5",
+    "gemini": "gemini-2.5-flash",
+    "bedrock": "amazon.nova-pro-v1:0",
+}
+WRITTEN = {"name": "bird", "schema": json.dumps(SCHEMA, separators=(",", ":"))}
+SAID: dict[str, dict[str, Any]] = {
+    "openai": {**COMMON_ONES, "max_tokens": 50},
+    "responses": {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "reasoning": {"effort": "low"},
+        "text": {
+            "format": {"type": "json_schema", "name": "bird", "schema": SCHEMA, "strict": False}
+        },
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "max_output_tokens": 50,
+    },
+    "anthropic": {
+        "stop_sequences": ["END"],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}},
+        "tool_choice": {"type": "auto"},
+        "max_tokens": 50,
+    },
+    "gemini": {
+        "generationConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "seed": 3,
+            "stopSequences": ["END"],
+            "thinkingConfig": {"thinkingBudget": 1024},
+            "responseMimeType": "application/json",
+            "responseJsonSchema": SCHEMA,
+            "maxOutputTokens": 50,
+        },
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+    },
+    "ollama": {
+        "options": {
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "seed": 3,
+            "stop": ["END"],
+            "num_predict": 50,
+        },
+        "think": "low",
+        "format": SCHEMA,
+    },
+    "bedrock": {
+        "inferenceConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "stopSequences": ["END"],
+            "maxTokens": 50,
+        },
+        "outputConfig": {
+            "effort": "low",
+            "textFormat": {"type": "json_schema", "structure": {"jsonSchema": WRITTEN}},
+        },
+    },
+}
+"""What the common parameters are in each protocol, apart from what it does not have."""
+
+
+@pytest.mark.parametrize("api", SAID)
+def test_common_parameters_are_said_in_the_protocols_words(api: str) -> None:
+    backend = protocols.backend(api, URL, model=MODELS.get(api, "m"))
+    body = body_of(backend, tools=[TOOL], parameters=COMMON_ONES, max_tokens=50)
+    official.check(api, body)
+    usual = {"model", "messages", "input", "contents", "stream", "store", "include", "tools"}
+    usual |= {"toolConfig"} if api == "bedrock" else set()
+    assert {name: value for name, value in body.items() if name not in usual} == SAID[api]
+
+
+@pytest.mark.parametrize("api", SAID)
+def test_the_cap_of_a_backend_goes_out_and_that_of_a_call_wins(api: str) -> None:
+    backend = protocols.backend(api, URL, parameters={"max_tokens": 30})
+    assert backend.max_tokens == 30
+    for given, cap in (({}, 30), ({"max_tokens": 5}, 5)):
+        request: Any = Namespace(body=body_of(backend, **{"max_tokens": None, **given}))
+        assert protocols.cap(request) == cap
+
+
+REJECTED: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
+    "openai": (
+        {},
+        {
+            "temperature": ["temperature"],
+            "reasoning_effort": ["reasoning_effort", "thinking"],
+            "": ["messages", "absent"],
+        },
+    ),
+    "responses": (
+        {"service_tier": "flex", "text": {"verbosity": "low"}},
+        {
+            "temperature": ["temperature"],
+            "effort": ["reasoning_effort", "reasoning"],
+            "include": ["include"],
+            "store": ["store"],
+            "service_tier": ["service_tier"],
+            "format": ["response_format"],
+            "max_output_tokens": ["max_output_tokens"],
+        },
+    ),
+    "anthropic": (
+        {"metadata": {"user_id": "u"}},
+        {
+            "stop_sequences": ["stop", "stop_sequences"],
+            "thinking effort": ["reasoning_effort"],
+            "thinking": ["thinking"],
+            "effort": ["effort"],
+            "metadata": ["metadata"],
+            "": ["max_tokens", "messages", "model"],
+        },
+    ),
+    "gemini": (
+        {"safetySettings": []},
+        {
+            "temperature": ["temperature"],
+            "topP": ["topP", "top_p"],
+            "seed": ["seed"],
+            "stopSequences": ["stop", "stopSequences", "stop_sequences"],
+            "responseMimeType responseJsonSchema": ["response_format", "responseMimeType"],
+            "thinkingConfig": [
+                "reasoning_effort",
+                "thinkingConfig",
+                "thinking_config",
+                "Thinking",
+                "thinkingLevel",
+            ],
+            "toolConfig": ["tool_choice", "toolConfig", "tool_config"],
+            "safetySettings": ["safetySettings", "safety_settings"],
+            "": ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"],
+        },
+    ),
+    "ollama": (
+        {},
+        {
+            "temperature": ["temperature"],
+            "think": ["think", "thinking", "reasoning_effort"],
+            "format": ["response_format"],
+            "num_predict": ["max_tokens", "num_predict"],
+            "": ["options"],
+        },
+    ),
+    "bedrock": (
+        {"additionalModelRequestFields": {"top_k": 5}},
+        {
+            "temperature": ["temperature"],
+            "topP": ["top_p", "topP"],
+            "stopSequences": ["stop", "stopSequences"],
+            "top_k": ["top_k"],
+            "maxTokens": ["max_tokens"],
+        },
+    ),
+}
+"""Parameters of a protocol's own, and what is left out where a name is rejected."""
+
+
+def flat(value: Any, path: str = "") -> dict[str, str]:
+    """Return the members of an object by their paths."""
+    if not isinstance(value, dict) or not value:
+        return {path: repr(value)}
+    found = {}
+    for name, inner in value.items():
+        found |= flat(inner, f"{path} {name}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("api", "gone", "name"),
+    [
+        (api, gone, name)
+        for api, (_, rows) in REJECTED.items()
+        for gone, names in rows.items()
+        for name in names
+    ],
+)
+def test_what_a_provider_has_rejected_is_left_out_under_any_name_and_nothing_else(
+    api: str, gone: str, name: str
+) -> None:
+    own, _ = REJECTED[api]
+    backend = protocols.backend(api, URL, model=MODELS.get(api, "m"))
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    asked = {"tools": [TOOL], "parameters": {**COMMON_ONES, **own}, "max_tokens": 50}
+    whole = flat(body_of(backend, *messages, **asked))
+    body = body_of(backend, *messages, **asked, dropped=frozenset({name}))
+    official.check(api, body)
+    left = flat(body)
+    assert left.items() <= whole.items()
+    assert whole.keys() - left.keys() == {
+        path for path in whole if {*path.split()} & {*gone.split()}
+    }

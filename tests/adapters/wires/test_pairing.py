@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.adapters.wires.pairing import answered
 from rungwise.adapters.wires.plain.messages import ids_in, read_message
-from support import protocols
 
 Body = Mapping[str, Any]
 
@@ -41,14 +40,6 @@ def test_calls_of_the_older_form_are_paired_by_their_names(
     assert len(answered(messages, CHAT)) == len(messages) + lacking
     if not lacking:
         assert answered(messages, CHAT) is messages
-
-
-@pytest.mark.parametrize("api", protocols.OPEN)
-def test_a_call_in_any_form_is_found(api: str) -> None:
-    (message,) = protocols.OPEN[api]
-    (called,), results = ids_in(message)
-    assert called == ("" if api == "ollama" else "c1")
-    assert results == []
 
 
 # Blocks that look like calls or results where no reader takes them for any.

@@ -10,42 +10,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import rungwise
-from rungwise.adapters.provider.server import render
+from rungwise import Reasoning, Text, ToolCall
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.testing import ScriptedReply
+from support import protocols
 from support.growth import calls_made
+from support.streams import rendered
 
-PATHS = {
-    "OpenAIChat": "/v1/chat/completions",
-    "OpenAIResponses": "/v1/responses",
-    "Anthropic": "/v1/messages",
-    "Gemini": "/v1beta/models/m:streamGenerateContent",
-    "Ollama": "/api/chat",
-    "Bedrock": "/model/m/converse-stream",
-}
-PROTOCOLS = [name for name in PATHS if hasattr(rungwise, name)]
-REQUEST = {
-    "model": "m",
-    "messages": [],
-    "stream": True,
-    "stream_options": {"include_usage": True},
-}
 Said = tuple[Any, list[Any], int]
 
 
 def backend(name: str) -> Any:
-    options = {"region": "eu-north-1"} if name == "Bedrock" else {}
-    return getattr(rungwise, name)(
-        "m",
-        base_url="http://host/v1",
-        api_key="k",
-        **options,
-    )
+    return protocols.backend(name, "http://host/v1")
 
 
-def body(name: str, **script: Any) -> bytes:
-    return render(ScriptedReply(**script), REQUEST, path=PATHS[name]).body
+def body(name: str, *, streams: bool = True, **script: Any) -> bytes:
+    return rendered(backend(name), ScriptedReply(**script), streams=streams)
 
 
 def read(name: str, data: bytes, size: int) -> Said:
@@ -72,7 +52,7 @@ TEXTS = st.text(max_size=60) | st.lists(
 ).map("".join)
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
 @settings(max_examples=25)
 @given(TEXTS, TEXTS, st.integers(1, 9), st.integers(1, 900))
 @example('["a", "b", "c", "d"] ' * 3, "", 2, 10_000)
@@ -87,15 +67,75 @@ def test_a_text_says_the_same(
     assert read(name, data, size) == parsed(name, data, size)
 
 
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
+@pytest.mark.parametrize("said", ["text", "reasoning"])
+def test_events_that_differ_in_their_text_alone_are_not_parsed_again(name: str, said: str) -> None:
+    data = body(name, **{said: "some words " * 300}, chunk_size=8)
+    decoder = type(backend(name).decoder({}))
+    parsed: list[Any] = []
+    piece_in = decoder.piece_in
+
+    def counting(self: Any, value: Any) -> Any:
+        parsed.append(value)
+        return piece_in(self, value)
+
+    with patch.object(decoder, "piece_in", counting):
+        reply, _, _ = read(name, data, 400)
+    assert getattr(reply, said) == "some words " * 300
+    assert len(parsed) < 20
+
+
+SCRIPTED = [
+    {"text": "In the reeds, mostly. " * 9, "reasoning": "They like reeds. " * 5},
+    {
+        "text": "I look.",
+        "tool_calls": [ToolCall("c1", "f", '{"a":1}'), ToolCall("c2", "f", "{}")],
+    },
+    {"refusal": "I will not do that."},
+    {"text": "In the", "finish": "length"},
+    {"text": 'Ünïcödé 🐦 "quotes" \\ and\nlines', "chunk_size": 1},
+    {"text": 'a "sequence_number":7, "obfuscation":"x" b ' * 5, "chunk_size": 29},
+    {"text": '"sequence_number":7' * 20, "chunk_size": 19},
+    {},
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTED)
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+def test_a_stream_says_what_the_whole_body_says(
+    name: str, script: dict[str, Any], size: int
+) -> None:
+    stream = body(name, **script)
+    came, deltas, _ = read(name, stream, size)
+    whole = backend(name).decode(200, {}, body(name, streams=False, **script))
+    if name != "gemini":  # whose streams are signed at their end
+        assert came.parts == whole.parts
+    if name != "bedrock":
+        assert backend(name).decode(200, {}, stream) == came, "also where nobody asked for one"
+    assert came.text == whole.text
+    assert came.reasoning == whole.reasoning
+    assert came.tool_calls == whole.tool_calls
+    assert came.refusal == whole.refusal
+    assert came.stop_reason == whole.stop_reason
+    assert came.stop_raw == whole.stop_raw
+    assert came.usage.input_tokens == whole.usage.input_tokens
+    if script or name == "responses":
+        assert came.usage == whole.usage
+    assert came.interrupted is whole.interrupted is False
+    for kind, said in ((Text, came.text), (Reasoning, came.reasoning)):
+        assert "".join([each.text for each in deltas if isinstance(each, kind)]) == said
+
+
 # whose frames have checksums
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "Bedrock"])
+@pytest.mark.parametrize("name", [name for name in protocols.PROTOCOLS if name != "bedrock"])
 def test_a_control_character_that_a_server_does_not_escape_costs_no_text(name: str) -> None:
     data = body(name, text="they " * 20 + "nest " + "here " * 20, chunk_size=5)
     _, deltas, _ = read(name, data.replace(b"nest ", b"nest\x01", 1), 10_000)
     assert "".join(delta.text for delta in deltas) == "they " * 20 + "nest\x01" + "here " * 20
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
 @settings(max_examples=25)
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 900))
 def test_tool_calls_say_the_same(name: str, values: list[str], chunk: int, size: int) -> None:
@@ -163,14 +203,14 @@ def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) ->
     data = b""
     for chunk in chunks:
         data += b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=False).encode()
-    decoder = type(backend("OpenAIChat").decoder({}))
+    decoder = type(backend("openai").decoder({}))
     with patch.object(decoder, "piece_in", lambda self, value: None):
-        expected = read("OpenAIChat", data, size)
-    assert read("OpenAIChat", data, size) == expected
+        expected = read("openai", data, size)
+    assert read("openai", data, size) == expected
 
 
 @pytest.mark.parametrize("is_call", [False, True])
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", protocols.PROTOCOLS)
 def test_an_event_asks_little_of_each_layer(name: str, is_call: bool) -> None:
     def count(number: int) -> int:
         rows = json.dumps({"rows": ["word"] * number})

@@ -12,17 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import OpenAIChat, Text
+from rungwise import OpenAIChat
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
 from rungwise.core import Failure, Reply
+from rungwise.testing import ScriptedReply
 from support import protocols
 from support.error_bodies import minimax
 from support.sampling import sampled
+from support.streams import followed, rendered
 from support.texts import cut
 from support.work import grows_within, seconds
 
 MEGABYTE = 2**20
-CHAT: Any = OpenAIChat("m", base_url="http://localhost/v1")
+URL = "http://localhost/v1"
+CHAT: Any = OpenAIChat("m", base_url=URL)
 END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
@@ -40,11 +43,8 @@ def call(arguments: str, **fields: Any) -> dict[str, Any]:
 
 def read(*pieces: bytes) -> tuple[Any, str]:
     """Return what a stream amounts to, and the text that it handed out."""
-    decoder = CHAT.decoder({})
-    said = []
-    for piece in pieces:
-        said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
-    return decoder.close(), "".join(said)
+    reply, said, _ = followed(CHAT.decoder({}), pieces)
+    return reply, said
 
 
 def streamed(*pieces: bytes) -> Reply:
@@ -99,6 +99,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
     "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
     "strays": lambda n: [b"{x\n"] * n,
+    "no line": lambda n: [b"x"] * n,
 }
 
 
@@ -112,19 +113,30 @@ def test_the_work_is_linear(kind: str) -> None:
     assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
-def test_deep_nesting_and_endless_integers_are_read() -> None:
-    body = (
-        b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, '
-        b'"finish_reason": "stop"}]}'
-    )
+# A stream of Bedrock's has checksums.
+@pytest.mark.parametrize(
+    ("api", "streams"),
+    [
+        *((api, False) for api in protocols.PROTOCOLS),
+        *((api, True) for api in protocols.PROTOCOLS if api != "bedrock"),
+    ],
+)
+def test_deep_nesting_and_endless_integers_are_read(api: str, streams: bool) -> None:
+    backend = protocols.backend(api, URL)
+    said = rendered(backend, ScriptedReply(text="a"), streams=streams)
 
-    def decoded(digits: bytes, depth: int) -> Any:
-        return CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
+    def read(digits: bytes, depth: int) -> Any:
+        odd = b'{"odd": %s1%s, "long": %s, ' % (b"[" * depth, b"]" * depth, digits)
+        body = said.replace(b"{", odd, 1)
+        if not streams:
+            return backend.decode(200, {}, body)
+        decoder = backend.decoder({})
+        decoder.feed(body)
+        return decoder.close()
 
-    assert decoded(b"1" * 5_000, 0).text == "a"
-    assert decoded(b"-" + b"9" * 500_000, 10).text == "a"
-    assert decoded(b"1", 500).text == "a"
-    assert decoded(b"1", 100_000).reason == "malformed"
+    assert read(b"1" * 5_000, 500).text == "a"
+    assert read(b"-" + b"9" * 500_000, 10).text == "a"
+    assert read(b"1", 100_000).reason == "malformed"
 
 
 PIECES = st.lists(
@@ -462,22 +474,25 @@ def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
 
 # lines
 
-PARTS = [
-    b": keepalive\n\n",
-    b"event: x\n",
-    b"\n",
-    chunk(content="a"),
-    chunk(content="b"),
-    b'data: {"choices":\ndata: []}\n\n',
-]
-
-
-TEXTS = {chunk(content="a"): "a", chunk(content="b"): "b"}
+PARTS = {
+    b": keepalive\n\n": "",
+    b"event: x\n": "",
+    b"event: ping\ndata: {}\n\n": "",
+    b"id: 1\nretry: 10\n": "",
+    b"\n": "",
+    b"data: ping\n\n": "",
+    b"data:\n\n": "",
+    b'data: {"choices":\ndata: []}\n\n': "",
+    b'data: {"choices":\ndata: [{"delta":{"content":"a"}}]}\n\n': "a",
+    b'data:{"choices":[{"delta":{"content":"b"}}]}\n\n': "b",
+    chunk(content="c"): "c",
+}
+"""Lines of a stream, and the text in each."""
 ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(PARTS), ENDS), max_size=8),
+    st.lists(st.tuples(st.sampled_from([*PARTS]), ENDS), max_size=8),
     st.lists(st.integers(0, 600), max_size=6),
 )
 def test_lines_may_end_in_any_way_and_be_cut_anywhere(
@@ -487,7 +502,7 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(
     expected = ""
     for part, end in parts:
         body += part.replace(b"\n", end)
-        expected += TEXTS.get(part, "")
+        expected += PARTS[part]
     reply, said = read(*cut(body + END, places))
     assert reply.text == said == expected
 
@@ -543,7 +558,7 @@ NOTHINGS = [
 @pytest.mark.parametrize("api", protocols.PROTOCOLS)
 @pytest.mark.parametrize("body", NOTHINGS, ids=lambda body: repr(body[:20]))
 def test_a_200_without_a_usable_shape_is_malformed(api: str, body: bytes) -> None:
-    backend = protocols.backend(api, "http://localhost/v1")
+    backend = protocols.backend(api, URL)
     failure = backend.decode(200, {}, body)
     assert failure.reason == "malformed"
     assert failure.status == 200

@@ -34,76 +34,39 @@ def event(value: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps(value).encode()
 
 
-def test_chat_completions() -> None:
-    def chunk(delta: Any, logs: Any, finish: str | None = None) -> bytes:
-        choice = {
-            "index": 0,
-            "delta": delta,
-            "logprobs": {"content": logs} if logs else None,
-            "finish_reason": finish,
-        }
-        return event({"id": "c", "model": "m", "choices": [choice]})
+def choice(delta: Any, **members: Any) -> bytes:
+    return event({"choices": [{"index": 0, "delta": delta, **members}]})
 
+
+def test_chat_completions() -> None:
     first, second = CITED
     events = [
-        chunk({"role": "assistant", "content": ""}, None),
-        chunk({"content": "In", "annotations": [first]}, LOGS[:1]),
-        chunk({"content": " it"}, LOGS[1:]),
-        chunk({"annotations": [second]}, None, "stop"),
-        b"data: [DONE]\n\n",
+        choice({"content": "In", "annotations": [first]}, logprobs={"content": LOGS[:1]}),
+        choice({"content": " it"}, logprobs={"content": LOGS[1:]}),
+        choice({"annotations": [second]}, logprobs=None, finish_reason="stop"),
     ]
-    choice = {"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}
-    assert read("openai", events).raw == {"choices": [choice]}
+    aside = {"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}
+    assert read("openai", events).raw == {"choices": [aside]}
 
 
 def test_nothing_aside_is_nothing_raw() -> None:
-    chunk = {
-        "id": "c",
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "delta": {"content": "In it"},
-                "finish_reason": "stop",
-            }
-        ],
-    }
-    assert read("openai", [event(chunk), b"data: [DONE]\n\n"]).raw is None
+    assert read("openai", [choice({"content": "In it"}, finish_reason="stop")]).raw is None
 
 
 def test_ollama() -> None:
-    def line(text: str, **fields: Any) -> bytes:
-        message = {"role": "assistant", "content": text}
-        return json.dumps({"model": "m", "message": message, **fields}).encode() + b"\n"
-
     lines = [
-        line("In", logprobs=LOGS[:1], done=False),
-        line(" it", logprobs=LOGS[1:], done=False),
-        line("", done=True, done_reason="stop"),
+        {"message": {"content": "In"}, "logprobs": LOGS[:1], "done": False},
+        {"message": {"content": " it"}, "logprobs": LOGS[1:], "done": False},
+        {"message": {"content": ""}, "done": True, "done_reason": "stop"},
     ]
-    assert read("ollama", lines).raw == {"logprobs": LOGS}
+    events = [json.dumps(line).encode() + b"\n" for line in lines]
+    assert read("ollama", events).raw == {"logprobs": LOGS}
 
 
 def test_responses() -> None:
-    text = {
-        "type": "output_text",
-        "text": "In it",
-        "annotations": CITED,
-        "logprobs": LOGS,
-    }
-    item = {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": [text],
-    }
-    response = {
-        "id": "r",
-        "model": "m",
-        "status": "completed",
-        "output": [item],
-    }
+    text = {"type": "output_text", "text": "In it", "annotations": CITED, "logprobs": LOGS}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
+    response = {"id": "r", "model": "m", "status": "completed", "output": [item]}
     reply = read("responses", [event({"type": "response.completed", "response": response})])
     assert reply.raw == response
 
@@ -111,12 +74,7 @@ def test_responses() -> None:
 def test_what_stands_aside_is_bounded() -> None:
     decoder = protocols.backend("openai", "http://localhost:1/v1").decoder({})
     for _ in range(20_000):
-        choice = {
-            "index": 0,
-            "delta": {"content": "a"},
-            "logprobs": {"content": LOGS},
-        }
-        decoder.feed(event({"id": "c", "choices": [choice]}))
+        decoder.feed(choice({"content": "a"}, logprobs={"content": LOGS}))
     assert decoder.size < 2**20
     reply = decoder.close()
     assert 0 < len(reply.raw["choices"][0]["logprobs"]["content"]) < 5_000
@@ -124,6 +82,5 @@ def test_what_stands_aside_is_bounded() -> None:
 
 @pytest.mark.parametrize("odd", [1, "x", [1], {"content": 1}, {"content": None, "refusal": []}, {}])
 def test_odd_log_probabilities_do_no_harm(odd: Any) -> None:
-    first = {"index": 0, "delta": {"content": "In"}, "logprobs": odd}
-    last = {**first, "delta": {"content": " it"}, "finish_reason": "stop"}
-    read("openai", [event({"choices": [first]}), event({"choices": [last]})])
+    first = choice({"content": "In"}, logprobs=odd)
+    read("openai", [first, choice({"content": " it"}, logprobs=odd, finish_reason="stop")])

@@ -7,13 +7,12 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rungwise import Bedrock, Reasoning, Text, TextPart, ToolCall, Usage
+from rungwise import Bedrock, TextPart, ToolCall, Usage
 from rungwise.adapters.gateway.languages.bedrock import frame
-from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
-from support.sampling import examples, sampled
+from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart
+from support.sampling import sampled
+from support.streams import followed
 from support.work import grows_within
 
 BACKEND: Any = Bedrock(
@@ -112,18 +111,8 @@ STREAM = [
 ]
 
 
-def read(pieces: Iterable[bytes], failure: Failure | None = None) -> tuple[Any, str, str]:
-    decoder = BACKEND.decoder({})
-    text = ""
-    reasoning = ""
-    for piece in pieces:
-        for each in decoder.feed(piece):
-            if isinstance(each, Text):
-                text += each.text
-            elif isinstance(each, Reasoning):
-                reasoning += each.text
-        assert decoder.size >= 0
-    return decoder.close(failure), text, reasoning
+def read(pieces: Iterable[bytes]) -> tuple[Any, str, str]:
+    return followed(BACKEND.decoder({}), pieces)
 
 
 def whole(**members: Any) -> Any:
@@ -269,102 +258,8 @@ def test_a_broken_frame_ends_the_reply_and_keeps_its_text(kind: str) -> None:
             assert came.text == "In the"
 
 
-WORDS = st.sampled_from(["", "text", "In the", '{"a": 1}', '{"a', "end_turn", "\ude00é", "c2ln"])
-LEAF = st.one_of(WORDS, st.none(), st.booleans(), st.integers(-5, 10**18), st.floats(-1e9, 1e9))
-FLAT = st.one_of(
-    LEAF,
-    st.lists(LEAF, max_size=3),
-    st.dictionaries(st.sampled_from(["text", "input", "name"]), LEAF),
-)
-NAMES = st.sampled_from(
-    [
-        "delta",
-        "start",
-        "contentBlockIndex",
-        "text",
-        "toolUse",
-        "toolResult",
-        "reasoningContent",
-        "citation",
-        "signature",
-        "redactedContent",
-        "usage",
-        "inputTokens",
-        "stopReason",
-        "input",
-        "toolUseId",
-        "name",
-        "type",
-    ]
-)
-JSON = st.one_of(FLAT, st.lists(FLAT, max_size=3), st.dictionaries(NAMES, FLAT, max_size=4))
-KINDS = st.sampled_from(["text", "toolUse", "reasoningContent", "citation", "toolResult"])
-PLACES = st.sampled_from(["text", "input", "signature", "redactedContent"])
-DELTA = st.dictionaries(KINDS, WORDS | st.dictionaries(PLACES, WORDS) | JSON, max_size=2)
-DELTAS = st.one_of(
-    st.fixed_dictionaries({"contentBlockIndex": LEAF, "delta": DELTA}),
-    st.fixed_dictionaries({"contentBlockIndex": st.just(0), "delta": DELTA}),
-)
-STARTS = st.fixed_dictionaries({"contentBlockIndex": LEAF, "start": JSON})
-OTHER_KINDS = ["contentBlockStop", "messageStop", "metadata", "messageStart", "gremlin"]
-EVENTS = st.one_of(
-    st.tuples(st.just("contentBlockDelta"), DELTAS),
-    st.tuples(st.just("contentBlockStart"), STARTS),
-    st.tuples(st.sampled_from(OTHER_KINDS), JSON),
-)
-
-
-def raw_frame(name: str, value: Any) -> bytes:
-    """Return a frame with any JSON in it, halves of surrogate pairs too."""
-    made = frame(name, {})
-    headers = int.from_bytes(made[4:8], "big")
-    body = made[12 : 12 + headers] + json.dumps(value).encode()
-    return crafted(16 + len(body), headers, body)
-
-
-@settings(max_examples=examples(200))
-@given(
-    st.lists(EVENTS, max_size=12),
-    st.lists(st.integers(1, 60), min_size=1, max_size=5),
-    st.booleans(),
-)
-def test_any_stream_is_the_same_reply_however_it_is_cut(
-    values: list[Any], sizes: list[int], ends: bool
-) -> None:
-    body = b"".join(raw_frame(*each) for each in values) + (STOP + LAST if ends else b"")
-    pieces = []
-    place = 0
-    while place < len(body):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(body[place : place + size])
-        place += size
-    at_once = read([body])
-    in_pieces = read(pieces)
-    assert repr(at_once[0]) == repr(in_pieces[0])
-    if isinstance(at_once[0], Reply):
-        assert at_once[0].parts == in_pieces[0].parts
-        assert at_once[1:] == in_pieces[1:]
-        for said, shown in zip((at_once[0].text, at_once[0].reasoning), at_once[1:], strict=True):
-            assert said == shown or "\ufffd" in said
-
-
-@settings(max_examples=examples(150))
-@given(JSON, st.lists(JSON, max_size=5))
-def test_any_body_is_a_reply_or_a_failure(value: Any, blocks: list[Any]) -> None:
-    for body in (
-        value,
-        {"output": value},
-        {"output": {"message": {"content": blocks}}, "usage": value},
-    ):
-        assert isinstance(BACKEND.decode(200, {}, json.dumps(body).encode()), Reply | Failure)
-
-
 GROWING = {
     "blocks": lambda n: [delta(k, text="x") for k in range(n)],
-    "pieces of input": lambda n: [
-        begin(0, toolUse=SERVER),
-        *[delta(0, toolUse={"input": "x"})] * n,
-    ],
     "one index": lambda n: [delta(0, text="x"), delta(0, reasoningContent={"text": "x"})] * n,
     "frames in one piece": lambda n: [b"".join([delta(0, text="x")] * n)],
     "a frame byte by byte": lambda n: [bytes([byte]) for byte in delta(0, text="x" * 20 * n)],

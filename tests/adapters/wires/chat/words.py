@@ -273,6 +273,7 @@ ERRORS: dict[str, list[tuple[str, int | None, Any]]] = {
             openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"),
         ),
         ("openrouter", 402, openrouter(402, "Insufficient credits")),
+        ("mistral", 200, mistral("x", "x", "insufficient_quota")),
         (
             "xai",
             403,
@@ -427,6 +428,7 @@ ERRORS: dict[str, list[tuple[str, int | None, Any]]] = {
         *[("zai", 500, code) for code in (1120, 1230, 1234)],
         *[("minimax", 200, code) for code in (1024, 1033)],
         ("openrouter", None, openrouter(502, "Provider disconnected")),
+        ("openrouter", 200, {"choices": [{**openrouter(502, "x"), "message": {"content": ""}}]}),
     ],
     "parameter_unsupported": [
         (

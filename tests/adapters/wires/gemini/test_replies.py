@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rungwise import Gemini, MediaPart, Message, Reasoning, Text, TextPart, ToolCall, Usage
+from rungwise import Gemini, MediaPart, Message, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.gemini.shapes import GEMINI as FORM
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.core import Failure, OpaquePart, Part, ReasoningPart, Reply
 from support.sampling import sampled
-from support.texts import cut
+from support.streams import followed
 from support.work import grows_within
 
 GEMINI: Any = Gemini("gemini-3-pro-preview", base_url="http://localhost:1/v1beta")
@@ -38,11 +36,6 @@ def event(value: Any) -> bytes:
     return b"data: %b\r\n\r\n" % json.dumps(value).encode()
 
 
-def bare_event(value: Any) -> bytes:
-    """Write an event as proxies do, whose lines end in line feeds alone."""
-    return b"data: %b\n\n" % json.dumps(value).encode()
-
-
 LAST = chunk({"text": ""}, finishReason="STOP")
 
 
@@ -53,20 +46,16 @@ def whole(*parts: Any, **fields: Any) -> Reply:
     return reply
 
 
-def read(*pieces: bytes) -> tuple[Any, list[Text | Reasoning]]:
-    decoder = GEMINI.decoder({})
-    deltas = []
-    for piece in pieces:
-        deltas += decoder.feed(piece)
-    return decoder.close(), deltas
+def read(*pieces: bytes) -> Any:
+    reply, _, _ = followed(GEMINI.decoder({}), pieces)
+    return reply
 
 
 def streamed(*chunks: Any) -> Reply:
-    reply, deltas = read(*map(event, chunks))
-    texts = {Text: "", Reasoning: ""}
-    for delta in deltas:
-        texts[type(delta)] += delta.text
-    assert texts == {Text: reply.text, Reasoning: reply.reasoning}
+    reply, text, reasoning = followed(GEMINI.decoder({}), map(event, chunks))
+    assert isinstance(reply, Reply)
+    assert text == reply.text
+    assert reasoning == reply.reasoning
     return reply
 
 
@@ -80,45 +69,14 @@ def as_sent(parts: tuple[Part, ...]) -> list[Any]:
     return parts_sent
 
 
-def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parsed: list[int] = []
-    piece_in = GeminiDecoder.piece_in
-
-    def counting(decoder: GeminiDecoder, value: Any) -> Any:
-        parsed.append(1)
-        return piece_in(decoder, value)
-
-    monkeypatch.setattr(GeminiDecoder, "piece_in", counting)
-    decoder = GEMINI.decoder({})
-    for number in range(60):
-        usage = {
-            "promptTokenCount": 7,
-            "candidatesTokenCount": number + 1,
-            "totalTokenCount": number + 8,
-        }
-        decoder.feed(
-            event(chunk({"text": f"reed {number} "}, usageMetadata=usage, modelVersion="m"))
-        )
-    reply = decoder.close(Failure("connection"))
-    assert reply.interrupted
-    assert reply.text == "".join(f"reed {number} " for number in range(60))
-    assert reply.usage.input_tokens == 7
-    assert reply.usage.output_tokens == 60
-    assert len(parsed) < 10, "events that differ in text and counts alone are not parsed"
-
-
 # parts and their places
 
 PARTS: list[list[dict[str, Any]]] = [
-    [{"text": "In the reeds."}],
     [{"text": "Herons.", "thought": True}, {"text": "In the reeds."}],
     [
         {"text": "Herons.", "thought": True, "thoughtSignature": SIGNATURE},
         {"text": "In the reeds."},
     ],
-    [{"text": "In the reeds.", "thoughtSignature": SIGNATURE}],
     [{"text": "In the "}, {"text": "reeds.", "thoughtSignature": SIGNATURE}],
     [{"text": "In the reeds."}, {"text": "", "thoughtSignature": SIGNATURE}],
     [{"text": "", "thoughtSignature": SIGNATURE}, {"text": "In the reeds."}],
@@ -179,18 +137,20 @@ def test_parts_go_back_as_they_came_and_in_their_order(parts: list[dict[str, Any
 
 
 def test_pieces_of_a_stream_are_one_part_until_another_begins() -> None:
+    """Also where they are so many and so alike that not all of them are parsed."""
     thoughts = [{"text": piece, "thought": True} for piece in ("Herons ", "like ", "reeds.")]
+    words = [f"word{number} " for number in range(50)]
     reply = streamed(
         *map(chunk, thoughts),
-        *texts_of("I ", "look."),
+        *texts_of(*words),
         chunk({"functionCall": {"name": "look", "args": {}}}),
-        *texts_of("And ", "again."),
+        *texts_of(*words, "again.\n"),
         LAST,
     )
     assert [type(part) for part in reply.parts] == [ReasoningPart, TextPart, ToolCall, TextPart]
     assert reply.reasoning == "Herons like reeds."
-    assert reply.text == "I look.And again."
-    assert reply.final_text == "And again."
+    assert reply.parts[1] == TextPart("".join(words))
+    assert reply.final_text == "".join([*words, "again.\n"])
 
 
 def test_a_signature_is_no_boundary_of_the_answer() -> None:
@@ -351,14 +311,24 @@ def test_usage_has_one_meaning(counts: dict[str, Any], usage: Usage) -> None:
     ],
     ids=["none", "half an event", "an error", "a word", "a broken event"],
 )
-def test_what_was_counted_before_a_cut_is_used(end: bytes) -> None:
+def test_what_was_counted_before_a_cut_is_used(end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Any] = []
+    piece_in = GeminiDecoder.piece_in
+
+    def counting(decoder: GeminiDecoder, value: Any) -> Any:
+        parsed.append(value)
+        return piece_in(decoder, value)
+
+    monkeypatch.setattr(GeminiDecoder, "piece_in", counting)
     body = b""
     for number in range(1, 100):
         counts = {"promptTokenCount": 10, "candidatesTokenCount": number}
         body += event(chunk({"text": "word "}, usageMetadata=counts))
-    reply, _ = read(body + end)
+    reply = read(body, end)
     assert reply.interrupted is True
+    assert reply.text == "word " * 99
     assert reply.usage == Usage(10, 99)
+    assert len(parsed) < 10, "events that differ in text and counts alone are not parsed"
 
 
 def test_citations_and_probabilities_are_kept_beside_the_reply() -> None:
@@ -395,11 +365,11 @@ def test_the_model_and_the_end_are_told() -> None:
     text = {"text": "In the reeds"}
     counts = event({"usageMetadata": {}})  # which says nothing of the reply
     for end in (b"", b"data: [DONE]\n\n", counts):
-        cut, _ = read(event(chunk(text)), end)
+        cut = read(event(chunk(text)), end)
         assert cut.text == "In the reeds"
         assert cut.interrupted is True
         assert cut.stop_reason is None
-    done, _ = read(event(chunk(text, finishReason="STOP")), counts)
+    done = read(event(chunk(text, finishReason="STOP")), counts)
     assert not done.interrupted
 
 
@@ -409,7 +379,7 @@ def test_a_stream_may_come_as_a_list() -> None:
     flat = json.dumps(chunks)
     for text in (flat, json.dumps(chunks, indent=2), flat.replace("}, {", "},\r\n{")):
         body = text.encode()
-        in_pieces, _ = read(*[body[start : start + 7] for start in range(0, len(body), 7)])
+        in_pieces = read(*[body[start : start + 7] for start in range(0, len(body), 7)])
         for reply in (in_pieces, GEMINI.decode(200, {}, body)):
             assert reply.text == "In the reeds."
             assert reply.interrupted is False
@@ -423,150 +393,7 @@ def test_a_refusal_in_mid_stream_has_its_words() -> None:
     assert reply.stop_raw == "PROHIBITED_CONTENT"
 
 
-def test_like_events_take_the_quick_way_and_bring_the_same() -> None:
-    """Events that differ in their text alone are not parsed again; a part between them ends the
-    block all the same.
-    """
-    texts = [f"word{number} " for number in range(50)]
-    call = chunk({"functionCall": {"id": "1", "name": "look", "args": {}}})
-    reply = streamed(*texts_of(*texts), call, *texts_of(*texts), LAST)
-    assert [type(part) for part in reply.parts] == [TextPart, ToolCall, TextPart]
-    assert reply.parts[0] == reply.parts[2] == TextPart("".join(texts))
-    quoted = 'He said "\\n".\n'
-    odd = streamed(*texts_of(*texts, quoted, "\ud83e\udd8b", *texts), LAST)
-    assert odd.text.count(quoted) == 1
-
-
 # hostile input
-
-LEAVES = st.sampled_from([None, True, 0, -1, 1.5, 10**30, "", "a", "STOP", "\ud83d", []])
-NAMES = st.sampled_from(["text", "parts", "data", "a"])
-JUNK: st.SearchStrategy[Any] = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def some(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return (values | JUNK).map(lambda value: {name: value})
-
-
-def members(*fields: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[Any]:
-    picked = st.lists(st.one_of(*fields), max_size=4)
-    return picked.map(lambda found: {key: value for each in found for key, value in each.items()})
-
-
-TEXTS = st.sampled_from(["In the ", "reeds. ", "", "\ud83e", "\udd8b", "é\n", '"\\'])
-BLOB = members(
-    some("data", st.just(PIXEL)),
-    some("mimeType", st.just("image/png")),
-    some("fileUri", st.just("gs://a")),
-)
-PIECE = members(
-    some("jsonPath", st.sampled_from(["$.a", "$.a[0]", "$['b'].c[1]", "", "$", "$.a.b[5]"])),
-    some("stringValue", TEXTS),
-    some("numberValue", st.integers(0, 9)),
-)
-CALL = members(
-    some("id", st.sampled_from(["1", "2", ""])),
-    some("name", st.just("look")),
-    some("args", JUNK),
-    some("willContinue", st.booleans()),
-    some("partialArgs", st.lists(PIECE, max_size=3)),
-)
-PART = members(
-    some("text", TEXTS),
-    some("thought", st.booleans()),
-    some("thoughtSignature", st.just(SIGNATURE)),
-    some("functionCall", CALL),
-    some("inlineData", BLOB),
-    some("fileData", BLOB),
-    some("executableCode", JUNK),
-)
-CONTENT = members(
-    some("parts", st.lists(PART, max_size=4)),
-    some("role", st.just("model")),
-)
-REASONS = st.sampled_from(["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "X"])
-CANDIDATE = members(
-    some("content", CONTENT),
-    some("finishReason", REASONS),
-    some("index", st.sampled_from([0, 1])),
-    some("finishMessage", TEXTS),
-    some("logprobsResult", JUNK),
-    some("groundingMetadata", JUNK),
-)
-COUNTS = members(
-    some("promptTokenCount", st.integers()),
-    some("candidatesTokenCount", st.integers()),
-)
-FEEDBACK = members(
-    some("blockReason", st.just("SAFETY")),
-    some("blockReasonMessage", TEXTS),
-)
-ERROR = members(
-    some("code", st.just(503)),
-    some("message", TEXTS),
-    some("status", st.just("UNAVAILABLE")),
-)
-CHUNK = members(
-    some("candidates", st.lists(CANDIDATE | JUNK, max_size=3)),
-    some("usageMetadata", COUNTS),
-    some("promptFeedback", FEEDBACK),
-    some("modelVersion", TEXTS),
-    some("responseId", TEXTS),
-    some("error", ERROR),
-)
-PLAIN = TEXTS.map(lambda text: chunk({"text": text})) | TEXTS.map(
-    lambda text: chunk({"text": text, "thought": True})
-)
-
-
-def same(one: Reply | Failure, other: Reply | Failure) -> bool:
-    def compared(reply: Reply | Failure) -> Any:
-        if isinstance(reply, Failure):
-            return reply.reason
-        names = ("parts", "usage", "stop_raw", "interrupted", "refusal", "model", "final_text")
-        reason = reply.failure.reason if reply.failure else None
-        return [reason, *(getattr(reply, name) for name in names)]
-
-    return bool(compared(one) == compared(other))
-
-
-@given(st.lists(CHUNK | PLAIN, max_size=6), st.lists(st.integers(0, 4000), max_size=6))
-def test_any_json_is_read_the_same_in_pieces_of_any_size(
-    chunks: list[Any], places: list[int]
-) -> None:
-    body = b"".join(map(bare_event, chunks))
-    at_once, _ = read(body)
-    in_pieces, deltas = read(*cut(body, places))
-    assert same(at_once, in_pieces)
-    if isinstance(at_once, Reply):
-        assert as_sent(at_once.parts) is not None
-        at_once.text.encode()
-        shown = "".join(delta.text for delta in deltas if isinstance(delta, Text))
-        # Half a surrogate pair at the end of a text is held back for the other half, which never
-        # comes.
-        assert shown.replace("\ufffd", "") == at_once.text.replace("\ufffd", "")
-
-
-@given(st.lists(CHUNK | PLAIN, min_size=1, max_size=5))
-def test_a_list_says_what_the_stream_says(chunks: list[Any]) -> None:
-    listed = GEMINI.decode(200, {}, json.dumps(chunks).encode())
-    streams, _ = read(*map(bare_event, chunks))
-    if isinstance(listed, Reply) and isinstance(streams, Reply):
-        assert listed.parts == streams.parts
-        assert listed.stop_raw == streams.stop_raw
-
-
-@given(JUNK | CHUNK, st.integers(0, 400))
-def test_any_body_cut_anywhere_is_read(value: Any, place: int) -> None:
-    body = json.dumps(value).encode()
-    for data in (body, body[:place], event(value)[:place]):
-        assert isinstance(GEMINI.decode(200, {}, data), Reply | Failure)
-        assert isinstance(read(data)[0], Reply | Failure)
-        assert isinstance(GEMINI.decode(400, {}, data), Failure)
 
 
 def nested(depth: int) -> Any:
@@ -617,13 +444,7 @@ PIECE_OF_CALL = {
     "willContinue": True,
 }
 GROWING: dict[str, Callable[[int], list[Any]]] = {
-    "texts and thoughts in turn": lambda n: [
-        chunk({"text": "a", "thought": True} if k % 2 else {"text": "a"}) for k in range(n)
-    ],
     "signed texts": lambda n: [chunk({"text": "a", "thoughtSignature": SIGNATURE})] * n,
-    "calls": lambda n: [
-        chunk({"functionCall": {"name": "look", "args": {"k": k}}}) for k in range(n)
-    ],
     "pieces of a call": lambda n: [
         chunk({"functionCall": {"name": "look", "willContinue": True}}),
         *[chunk({"functionCall": PIECE_OF_CALL})] * n,

@@ -9,7 +9,7 @@ from rungwise import Gemini, MediaPart, Message, OpenAIChat, Policy, TextPart, T
 from rungwise.adapters.wires.gemini.backend import DUMMY
 from rungwise.core import Call, Failure, OpaquePart, ReasoningPart, Reply, Request
 from support import official, protocols
-from support.protocols import chat_call, encoded
+from support.protocols import encoded
 
 KEY = "AIza-real-looking-0123456789"
 ASKED = {"role": "user", "content": "Where?"}
@@ -103,34 +103,6 @@ def test_the_key_goes_into_its_header_and_a_token_into_another(
 # the conversation
 
 
-def test_a_conversation_in_the_words_of_chat_completions() -> None:
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-    calls = [chat_call("c1", "look", '{"bird": "heron"}'), chat_call("c2", "look", "")]
-    asked = (
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "Which?"}, picture]},
-        {"role": "assistant", "content": "I look.", "tool_calls": calls},
-        {"role": "tool", "tool_call_id": "c2", "content": "Two."},
-        {"role": "tool", "tool_call_id": "c1", "content": "One."},
-    )
-    body = body_of(*asked, tools=[LOOK], max_tokens=50)
-    user, model, results = body.pop("contents")
-    assert body == {
-        "systemInstruction": {"parts": [{"text": "Be brief."}]},
-        "tools": [{"functionDeclarations": [DECLARED]}],
-        "generationConfig": {"maxOutputTokens": 50},
-    }
-    blob = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
-    assert user == {"role": "user", "parts": [{"text": "Which?"}, blob]}
-    first = {"functionCall": {"id": "c1", "name": "look", "args": {"bird": "heron"}}}
-    second = {"functionCall": {"id": "c2", "name": "look", "args": {}}}
-    assert model == {"role": "model", "parts": [{"text": "I look."}, first, second]}
-    one = {"id": "c1", "name": "look", "response": {"output": "One."}}
-    two = {"id": "c2", "name": "look", "response": {"output": "Two."}}
-    parts = [{"functionResponse": one}, {"functionResponse": two}]
-    assert results == {"role": "user", "parts": parts}
-
-
 OWN = (
     {
         "role": "user",
@@ -143,6 +115,7 @@ OWN = (
         "role": "model",
         "parts": [
             {"text": "Hm.", "thought": True},
+            {"text": "Reeds.", "thoughtSignature": "c2ln"},
             {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"},
         ],
     },
@@ -161,9 +134,10 @@ def test_own_contents_go_out_word_for_word() -> None:
 
 def test_after_a_switch_own_contents_lose_signatures_and_thoughts_alone() -> None:
     user, model, results = body_of(*OWN, portable=True)["contents"]
-    assert user["parts"][0] == {"text": "Where?"}
+    assert user == OWN[0]
+    assert model["parts"][0] == {"text": "Reeds."}
+    assert [sorted(part) for part in model["parts"]] == [["text"], ["functionCall"]]
     assert results["parts"][0]["functionResponse"]["name"] == "look"
-    assert [sorted(part) for part in model["parts"]] == [["functionCall"]]
 
 
 def test_the_first_call_of_each_step_is_signed_for_the_models_that_want_it() -> None:
@@ -347,13 +321,6 @@ def test_pictures_in_results_stand_in_the_result_or_behind_it() -> None:
     assert body_of(*messages)["contents"][2]["parts"] == [{"functionResponse": result}, blob]
 
 
-def test_a_prefill_is_the_last_turn_without_its_blanks() -> None:
-    said = body_of(ASKED, Message.saying("assistant", "In the \n"), prefill=True)["contents"]
-    assert said[-1] == {"role": "model", "parts": [{"text": "In the"}]}
-    assert gemini("gemini-2.5-flash").prefills
-    assert not gemini("gemini-3.6-flash").prefills
-
-
 def test_an_empty_turn_is_no_content() -> None:
     assert len(body_of(ASKED, Message("assistant", ()), ASKED)["contents"]) == 1
     empty = {"role": "model", "parts": []}
@@ -362,38 +329,6 @@ def test_an_empty_turn_is_no_content() -> None:
 
 
 # the parameters
-
-
-def test_the_common_parameters_have_their_own_names() -> None:
-    body = body_of(
-        tools=[LOOK],
-        parameters={
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "stop": "END",
-            "seed": 3,
-            "tool_choice": "required",
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": "x",
-                    "schema": SCHEMA,
-                    "strict": True,
-                },
-            },
-            "parallel_tool_calls": False,
-        },
-    )
-    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
-    assert body["generationConfig"] == {
-        "temperature": 0.5,
-        "topP": 0.9,
-        "stopSequences": ["END"],
-        "seed": 3,
-        "responseMimeType": "application/json",
-        "responseJsonSchema": SCHEMA,
-    }
-    assert "parallel_tool_calls" not in json.dumps(body)
 
 
 def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
@@ -496,65 +431,6 @@ def test_less_reasoning(model: str, now: Any, less: Any) -> None:
     assert config == ({"thinkingConfig": less} if less else None)
 
 
-FORMAT = {"responseMimeType", "responseJsonSchema"}
-
-
-@pytest.mark.parametrize(
-    ("name", "gone"),
-    [
-        ("temperature", {"temperature"}),
-        ("topP", {"topP"}),
-        ("top_p", {"topP"}),
-        ("seed", {"seed"}),
-        ("stop", {"stopSequences"}),
-        ("stopSequences", {"stopSequences"}),
-        ("stop_sequences", {"stopSequences"}),
-        ("response_format", FORMAT),
-        ("responseMimeType", FORMAT),
-        ("reasoning_effort", {"thinkingConfig"}),
-        ("thinkingConfig", {"thinkingConfig"}),
-        ("thinking_config", {"thinkingConfig"}),
-        ("Thinking", {"thinkingConfig"}),
-        ("thinkingLevel", {"thinkingConfig"}),
-        ("tool_choice", {"toolConfig"}),
-        ("toolConfig", {"toolConfig"}),
-        ("tool_config", {"toolConfig"}),
-        ("safetySettings", {"safetySettings"}),
-        ("safety_settings", {"safetySettings"}),
-    ],
-)
-def test_what_the_provider_rejected_is_left_out_under_any_name(name: str, gone: set[str]) -> None:
-    parameters = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 3,
-        "stop": ["x"],
-        "reasoning_effort": "low",
-        "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
-        "tool_choice": "auto",
-        "safetySettings": [],
-    }
-    whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
-    left = body_of(tools=[LOOK], parameters=parameters, max_tokens=5, dropped=frozenset({name}))
-    flat = {**whole, **whole["generationConfig"]}
-    less = {**left, **left["generationConfig"]}
-    assert flat.keys() - less.keys() == gone
-
-
-@pytest.mark.parametrize(
-    "name", ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"]
-)
-def test_neither_the_conversation_nor_the_cap_is_ever_left_out(name: str) -> None:
-    asked = ({"role": "system", "content": "Be brief."}, ASKED)
-    assert body_of(*asked, max_tokens=5, dropped=frozenset({name})) == body_of(*asked, max_tokens=5)
-
-
-def test_the_cap_of_a_backend_reaches_the_wire() -> None:
-    backend = gemini(parameters={"max_tokens": 30})
-    assert body_of(to=backend)["generationConfig"] == {"maxOutputTokens": 30}
-    assert body_of(to=backend, max_tokens=20)["generationConfig"] == {"maxOutputTokens": 20}
-
-
 def test_tools_of_any_form_are_one_list_of_functions() -> None:
     own = {"functionDeclarations": [{"name": "note"}]}
     claude = {"name": "look", "description": "Look.", "input_schema": SCHEMA}
@@ -588,65 +464,8 @@ def test_what_cannot_be_said_is_named_in_the_journal() -> None:
     )
 
 
-def test_what_is_no_json_is_wrong_where_it_was_asked_for() -> None:
-    call = Call(
-        Request("Where?", parameters={"response_format": {"type": "json_object"}}),
-        Policy(),
-        (gemini(),),
-    )
-    call.begin()
-    call.receive(Reply("Not JSON.", stop_reason="stop"))
-    assert call.journal.steps[1].event == "answered_wrongly"
-
-
-def test_signatures_alone_are_taken_out_of_contents_that_are_sound() -> None:
-    model = {
-        "role": "model",
-        "parts": [{"text": "Hm.", "thought": True}, {"text": "Reeds.", "thoughtSignature": "c2ln"}],
-    }
-    video = {"role": "user", "parts": [{"fileData": {"fileUri": "files/1"}}, {"text": "Where?"}]}
-    bare = {"role": "model", "parts": [{"text": "Reeds."}]}
-    assert body_of(video, model, video)["contents"] == [video, model, video]
-    assert body_of(video, model, video, portable=True)["contents"] == [video, bare, video]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "args"),
-    [
-        ('{"a": 1}', {"a": 1}),
-        ("", {}),
-        ('{"a": ', {"input": '{"a": '}),
-        ("\ud83d", {"input": "\ufffd"}),
-        ("3", {"input": 3}),
-    ],
-)
-def test_arguments_are_an_object_whatever_another_model_wrote(arguments: str, args: Any) -> None:
-    call = ToolCall("a", "look", arguments)
-    told = ToolResult("a", "look", "See.")
-    body = body_of(ASKED, Message("assistant", (call,)), Message("tool", (told,)))
-    assert body["contents"][1]["parts"][0]["functionCall"]["args"] == args
-
-
-def test_the_core_is_told_what_messages_and_tools_are() -> None:
+def test_the_core_is_told_what_tools_are() -> None:
     form = gemini().shapes
-    own_results = [
-        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
-        {"role": "user", "parts": [{"function_response": {}}]},
-    ]
-    foreign_results = [
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
-        {"role": "function", "name": "look", "content": "See."},
-        {"role": "tool", "tool_call_id": "a", "content": "See."},
-        Message("tool", (ToolResult("a", "look", "See."),)),
-    ]
-    answers = [
-        {"role": "model", "parts": [{"text": "a"}]},
-        {"role": "assistant", "content": "a"},
-    ]
-    questions = [ASKED, {"role": "user", "parts": ["a"]}]
-    assert {form.role_of(message) for message in own_results + foreign_results} == {"tool"}
-    assert {form.role_of(message) for message in answers} == {"assistant"}
-    assert {form.role_of(message) for message in questions} == {"user"}
     made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)
     assert made == {
         "functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]
@@ -654,6 +473,10 @@ def test_the_core_is_told_what_messages_and_tools_are() -> None:
     assert form.needs_no_arguments("look", [made])
     assert not form.needs_no_arguments("look", [LOOK])
     assert {"tool_choice", "toolConfig"} <= form.tool_parameters
+    assert form.role_of({"role": "user", "parts": [{"function_response": {}}]}) == "tool"
+    assert form.role_of({"role": "function", "name": "look", "content": "See."}) == "tool"
+    block = {"type": "tool_result", "tool_use_id": "a"}
+    assert form.role_of({"role": "user", "content": [block]}) == "tool"
 
 
 def test_a_form_that_nobody_knows_is_named_and_left_out() -> None:

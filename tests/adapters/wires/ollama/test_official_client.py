@@ -63,6 +63,7 @@ def test_replies_of_its_types_are_read(
     decoder.feed(body + b"\n")
     for reply in (BACKEND.decode(200, {}, body), decoder.close()):
         assert reply.text == text
+        assert reply.model == "m"
         assert reply.reasoning == (thought or "")
         assert reply.stop_raw == reason
         assert [json.loads(each.arguments) for each in reply.tool_calls] == [*calls]

@@ -1,17 +1,14 @@
 """How replies of Ollama's chat are read: whole and streamed alike, and whatever a server sends."""
 
 import json
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rungwise import Ollama, Reasoning, Text, Usage
-from rungwise.core import Failure, Reply
+from rungwise import Ollama
+from rungwise.core import Reply
 from support.classified import event_of
-from support.sampling import examples
+from support.streams import followed
 
 OLLAMA: Any = Ollama("m")
 ABOUT = {"model": "m", "created_at": "2026-08-21T18:48:22.123Z"}
@@ -47,20 +44,8 @@ def lines(*values: Any) -> bytes:
     return b"".join([json.dumps(value).encode() + b"\n" for value in values])
 
 
-def streamed(body: bytes, *places: int) -> tuple[Any, str, str]:
-    """Return what a stream amounts to, with the text and the reasoning that it handed out."""
-    decoder = OLLAMA.decoder({})
-    said = ""
-    thought = ""
-    cuts = sorted(min(place, len(body)) for place in places)
-    for start, end in pairwise([0, *cuts, len(body)]):
-        for delta in decoder.feed(body[start:end]):
-            if isinstance(delta, Text):
-                said += delta.text
-            else:
-                assert isinstance(delta, Reasoning)
-                thought += delta.text
-    return decoder.close(), said, thought
+def streamed(body: bytes) -> tuple[Any, str, str]:
+    return followed(OLLAMA.decoder({}), [body])
 
 
 def reply_of(*values: Any) -> Reply:
@@ -75,32 +60,6 @@ def whole(message: dict[str, Any], **members: Any) -> Reply:
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
     assert isinstance(reply, Reply)
     return reply
-
-
-def test_a_stream_says_what_the_whole_reply_says() -> None:
-    said = {
-        "role": "assistant",
-        "content": "In the reeds.",
-        "thinking": "Herons like reeds.",
-        "tool_calls": [CALL],
-    }
-    reply = reply_of(
-        *[piece(thinking=word) for word in ("Herons", " like", " reeds.")],
-        *[piece(content=word) for word in ("In the", " reeds.")],
-        piece(tool_calls=[CALL]),
-        END,
-    )
-    assert reply == whole(said)
-    assert reply.text == "In the reeds."
-    assert reply.reasoning == "Herons like reeds."
-    assert reply.model == "m"
-    [call] = reply.tool_calls
-    assert call.name == "look"
-    assert call.arguments == '{"bird":"heron"}'
-    assert reply.usage == Usage(input_tokens=26, output_tokens=298)
-    assert reply.stop_reason == "stop"
-    assert reply.stop_raw == "stop"
-    assert reply.interrupted is False
 
 
 def test_the_last_line_may_say_something() -> None:
@@ -133,15 +92,6 @@ def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
     assert reply.stop_raw == reason
     assert event_of(reply) == "came_empty"
-
-
-def test_an_error_in_a_stream_keeps_what_came_before() -> None:
-    error = {"error": "unexpected EOF"}
-    reply, said, _ = streamed(lines(piece(content="In the"), error, piece(content=" reeds.")))
-    assert reply.text == said == "In the"
-    assert reply.interrupted
-    assert reply.failure.message == "unexpected EOF"
-    assert reply.failure.status is None
 
 
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
@@ -193,85 +143,6 @@ def test_what_is_no_call_is_none(calls: Any) -> None:
 # ---- whatever a server sends
 # -----------------------------------------------------------------------------------------
 
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=6)
-    | st.just("\ud83d")
-)
-JSON = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-FUNCTION = st.fixed_dictionaries({"name": JSON, "arguments": JSON})
-ODD_CALL = st.fixed_dictionaries({}, optional={"id": JSON, "function": JSON | FUNCTION})
-CALLS = st.lists(ODD_CALL | JSON, max_size=3)
-MESSAGES = st.fixed_dictionaries(
-    {},
-    optional={
-        "role": JSON,
-        "content": JSON | st.text(),
-        "thinking": JSON | st.text(),
-        "tool_calls": CALLS | JSON,
-        "images": JSON,
-    },
-)
-VALUES = st.fixed_dictionaries(
-    {},
-    optional={
-        "model": JSON,
-        "created_at": JSON,
-        "message": MESSAGES | JSON,
-        "done": st.booleans() | JSON,
-        "done_reason": st.sampled_from(["stop", "length", "load", "gremlins"]) | JSON,
-        "error": JSON,
-        "prompt_eval_count": JSON,
-        "eval_count": JSON,
-        "logprobs": JSON,
-    },
-)
-
-
-@settings(max_examples=examples(200))
-@given(st.lists(VALUES | JSON, max_size=6), st.lists(st.integers(0, 300), max_size=8))
-def test_any_lines_are_read_alike_wherever_they_are_cut(
-    values: list[Any], places: list[int]
-) -> None:
-    body = lines(*values)
-    reply, said, thought = streamed(body, *places)
-    again, _, _ = streamed(body)
-    assert reply == again
-    if isinstance(reply, Reply):
-        # Half a surrogate pair at the end is held back for its other half, and never shown alone.
-        for text, shown in ((reply.text, said), (reply.reasoning, thought)):
-            assert text in (shown, f"{shown}\N{REPLACEMENT CHARACTER}")
-        reply.text.encode()
-
-
-@settings(max_examples=examples(200))
-@given(VALUES.map(lambda value: {**value, "done": True}))
-def test_any_object_is_the_same_reply_whole_as_streamed(value: dict[str, Any]) -> None:
-    body = json.dumps(value).encode()
-    found = OLLAMA.decode(200, {}, body)
-    expected, _, _ = streamed(body)
-    if isinstance(found, Failure):
-        assert expected.reason == found.reason
-    else:
-        assert found == expected
-
-
-@given(st.binary(max_size=60), st.integers(1, 20))
-def test_any_bytes_are_read(body: bytes, size: int) -> None:
-    reply, _, _ = streamed(body, *range(size, len(body), size))
-    assert isinstance(reply, Reply | Failure)
-    assert isinstance(OLLAMA.decode(200, {}, body), Reply | Failure)
-    assert isinstance(OLLAMA.decode(500, {}, body), Failure)
-
 
 @pytest.mark.parametrize("count", [-1, 0, 1e300, "7", True, None, [7], 2.5])
 def test_counts_that_are_none_count_nothing(count: Any) -> None:
@@ -280,28 +151,7 @@ def test_counts_that_are_none_count_nothing(count: Any) -> None:
     assert usage.estimated is True
 
 
-def test_deep_nesting_and_endless_integers_are_read() -> None:
-    body = b'{"x": %s1%s, "n": %s, "message": {"content": "a"}, "done": true}\n'
-    nested = body % (b"[" * 500, b"]" * 500, b"1" * 5_000)
-    in_stream, _, _ = streamed(nested)
-    assert OLLAMA.decode(200, {}, nested).text == in_stream.text == "a"
-    deep = body % (b"[" * 100_000, b"]" * 100_000, b"1")
-    failed, _, _ = streamed(deep)
-    assert OLLAMA.decode(200, {}, deep).reason == failed.reason == "malformed"
-
-
-def test_log_probabilities_harm_nothing() -> None:
-    held = [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.5}]}]
-    begun = {**piece(content="In the"), "logprobs": held}
-    assert reply_of(begun, {**END, "logprobs": held}).text == "In the"
-    assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
-
-
-def test_reads_an_unrequested_stream() -> None:
-    body = lines(piece(content="In the"), piece(content=" reeds."), END)
-    reply = OLLAMA.decode(200, {"content-type": "application/x-ndjson"}, body)
-    assert reply.text == "In the reeds."
-    assert reply.interrupted is False
-    cut = OLLAMA.decode(200, {}, body[: -len(lines(END))])
+def test_an_unrequested_stream_may_be_cut() -> None:
+    cut = OLLAMA.decode(200, {}, lines(piece(content="In the"), piece(content=" reeds.")))
     assert cut.text == "In the reeds."
     assert cut.interrupted is True

@@ -7,7 +7,7 @@ import pytest
 from rungwise import Capabilities, MediaPart, Message, Ollama, TextPart, ToolCall, ToolResult
 from rungwise.core import ReasoningPart
 from support import official, protocols
-from support.protocols import chat_call, encoded
+from support.protocols import encoded
 
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
@@ -65,29 +65,6 @@ def test_the_address_that_a_server_listens_on_is_not_where_requests_go(
 # --------------------------------------------------------------------------------------------------
 
 
-def test_common_parameters_are_said_in_ollamas_words() -> None:
-    asked = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 7,
-        "stop": "END",
-        "reasoning_effort": "medium",
-    }
-    assert body_of(parameters=asked, max_tokens=50, stream=True) == {
-        "model": "m",
-        "messages": [USER],
-        "stream": True,
-        "think": "medium",
-        "options": {
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "seed": 7,
-            "stop": ["END"],
-            "num_predict": 50,
-        },
-    }
-
-
 SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
 
 
@@ -95,15 +72,6 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
     ("asked", "expected"),
     [
         ({"response_format": {"type": "json_object"}}, {"format": "json"}),
-        (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "b", "schema": SCHEMA},
-                }
-            },
-            {"format": SCHEMA},
-        ),
         ({"response_format": {"type": "text"}}, {}),
         ({"format": SCHEMA, "response_format": {"type": "json_object"}}, {"format": SCHEMA}),
         *[
@@ -146,16 +114,13 @@ def test_the_requests_parameters_win_over_the_backends() -> None:
             "think": True,
             "temperature": 0.1,
             "options": {"num_ctx": 4096},
-            "max_tokens": 9,
         },
     )
     body = body_of(
         to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}}
     )
     assert body["think"] is False
-    assert body["options"] == {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9}
-    assert body_of(to=backend, max_tokens=50)["options"]["num_predict"] == 50
-    assert backend.max_tokens == 9
+    assert body["options"] == {"num_ctx": 4096, "temperature": 0.9}
 
 
 @pytest.mark.parametrize(
@@ -179,98 +144,6 @@ def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: s
         "messages": [USER],
         "stream": False,
     }
-
-
-@pytest.mark.parametrize(
-    ("dropped", "left"),
-    [
-        (
-            "temperature",
-            {
-                "think": True,
-                "format": "json",
-                "options": {"seed": 7, "num_predict": 50},
-            },
-        ),
-        (
-            "think",
-            {
-                "format": "json",
-                "options": {
-                    "temperature": 0.5,
-                    "seed": 7,
-                    "num_predict": 50,
-                },
-            },
-        ),
-        (
-            "thinking",
-            {
-                "format": "json",
-                "options": {
-                    "temperature": 0.5,
-                    "seed": 7,
-                    "num_predict": 50,
-                },
-            },
-        ),
-        (
-            "reasoning_effort",
-            {
-                "format": "json",
-                "options": {
-                    "temperature": 0.5,
-                    "seed": 7,
-                    "num_predict": 50,
-                },
-            },
-        ),
-        (
-            "response_format",
-            {
-                "think": True,
-                "options": {
-                    "temperature": 0.5,
-                    "seed": 7,
-                    "num_predict": 50,
-                },
-            },
-        ),
-        (
-            "max_tokens",
-            {
-                "think": True,
-                "format": "json",
-                "options": {"temperature": 0.5, "seed": 7},
-            },
-        ),
-        (
-            "num_predict",
-            {
-                "think": True,
-                "format": "json",
-                "options": {"temperature": 0.5, "seed": 7},
-            },
-        ),
-        (
-            "options",
-            {
-                "think": True,
-                "format": "json",
-                "options": {"temperature": 0.5, "seed": 7, "num_predict": 50},
-            },
-        ),
-    ],
-)
-def test_what_was_rejected_is_left_out(dropped: str, left: dict[str, Any]) -> None:
-    asked = {
-        "temperature": 0.5,
-        "options": {"seed": 7},
-        "format": "json",
-        "think": True,
-    }
-    body = body_of(parameters=asked, max_tokens=50, dropped=frozenset({dropped}))
-    assert body == {"model": "m", "messages": [USER], "stream": False, **left}
 
 
 @pytest.mark.parametrize(
@@ -315,25 +188,6 @@ def test_messages_of_ones_own_go_out_word_for_word() -> None:
     assert sent(*OWN, known=False) == OWN
 
 
-def test_messages_of_chat_completions_are_translated() -> None:
-    call = chat_call("call_1", "look", '{"bird": "heron"}')
-    url = {"url": f"data:image/png;base64,{PIXEL}"}
-    parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": url}]
-    messages = sent(
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": parts},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
-    )
-    own_call = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
-    assert messages == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "What is this?", "images": [PIXEL]},
-        {"role": "assistant", "content": "", "tool_calls": [own_call]},
-        {"role": "tool", "tool_name": "look", "content": "A heron."},
-    ]
-
-
 def test_what_has_no_place_is_named() -> None:
     url = "https://example.org/heron.png"
     parts = (
@@ -352,23 +206,6 @@ def test_pictures_of_a_tool_come_behind_its_result() -> None:
         {"role": "tool", "tool_name": "look", "content": "Here."},
         {"role": "user", "content": "", "images": [PIXEL]},
     ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("", {}),
-        ("{}", {}),
-        ('{"a": [1]}', {"a": [1]}),
-        ("[1]", {"input": [1]}),
-        ('{"a": ', {"input": '{"a": '}),
-    ],
-)
-def test_arguments_are_an_object(arguments: str, expected: dict[str, Any]) -> None:
-    call = ToolCall("call_1", "look", arguments)
-    _, answer, *_ = sent(USER, Message("assistant", (call,)))
-    [own] = answer["tool_calls"]
-    assert own["function"] == {"name": "look", "arguments": expected}
 
 
 def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
@@ -405,8 +242,6 @@ def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> 
     allowed = Ollama("m", capabilities=Capabilities(prefill=True))
     assert Ollama("m").prefills is False
     assert allowed.prefills is True
-    said = sent(USER, Message.saying("assistant", "In the \n"), to=allowed, prefill=True)
-    assert said[-1] == {"role": "assistant", "content": "In the"}
 
 
 # ---- tools

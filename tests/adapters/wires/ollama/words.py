@@ -110,9 +110,10 @@ def failed(status: int | None, message: str) -> list[Any]:
     error = {"error": message}
     if status is None:
         body = json.dumps(error).encode()
+        said = {"message": {"content": "In the"}}
         return [
             (BACKEND.decode(200, {}, body), {}),
             (read(error), {}),
-            (read({"message": {"content": "In the"}}, error), {"text": "In the"}),
+            (read(said, error, said), {"text": "In the"}),
         ]
     return [(BACKEND.decode(status, {}, json.dumps(error).encode()), {"status": status})]

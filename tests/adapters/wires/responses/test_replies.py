@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
-from rungwise.adapters.provider.server import render
+from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
-from rungwise.testing import ScriptedReply
+from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Reply
 from support.sampling import sampled
+from support.streams import followed
 from support.work import grows_within
 
 BACKEND: Any = OpenAIResponses("gpt-5", base_url="http://localhost/v1")
@@ -134,15 +131,7 @@ def event(value: dict[str, Any]) -> bytes:
 
 
 def follow(pieces: Iterable[bytes]) -> tuple[Any, str, str]:
-    """Return what a stream amounts to, and the text and the reasoning that it handed out."""
-    decoder = BACKEND.decoder({})
-    said = []
-    thought = []
-    for piece in pieces:
-        for delta in decoder.feed(piece):
-            (said if isinstance(delta, Text) else thought).append(delta.text)
-            assert isinstance(delta, Text | Reasoning)
-    return decoder.close(), "".join(said), "".join(thought)
+    return followed(BACKEND.decoder({}), pieces)
 
 
 def streamed(*events: dict[str, Any]) -> tuple[Reply, str, str]:
@@ -263,58 +252,6 @@ def test_empty_responses_are_replies_without_text() -> None:
 
 
 # streams
-
-
-SCRIPTED = [
-    ScriptedReply(text="In the reeds, mostly. " * 9, reasoning="They like reeds. " * 5),
-    ScriptedReply(
-        text="I look.", tool_calls=[ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "f", "{}")]
-    ),
-    ScriptedReply(refusal="I will not do that."),
-    ScriptedReply(text="In the", finish="length"),
-    ScriptedReply(text='Ünïcödé 🐦 "quotes" \\ and\nlines', chunk_size=1),
-    ScriptedReply(text="In the", final_message="In the reeds."),
-    ScriptedReply(text='a "sequence_number":7, "obfuscation":"x" b ' * 5, chunk_size=29),
-    ScriptedReply(text='"sequence_number":7' * 20, chunk_size=19),
-    ScriptedReply(),
-]
-
-
-@pytest.mark.parametrize("scripted", SCRIPTED)
-@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
-def test_a_stream_says_what_the_whole_body_says(scripted: ScriptedReply, size: int) -> None:
-    asked = {"include": ["reasoning.encrypted_content"]}
-    body = render(scripted, {**asked, "stream": True}, path="/v1/responses").body
-    came, said, thought = follow(body[start : start + size] for start in range(0, len(body), size))
-    whole = BACKEND.decode(200, {}, render(scripted, asked, path="/v1/responses").body)
-    assert came.parts == whole.parts
-    assert came.refusal == whole.refusal
-    assert came.stop_reason == whole.stop_reason
-    assert came.stop_raw == whole.stop_raw
-    assert came.usage == whole.usage
-    assert came.interrupted == whole.interrupted
-    assert said == came.text
-    assert thought == came.reasoning
-
-
-def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
-    class Counting(type(BACKEND.decoder({}))):  # type: ignore[misc]
-        seen = 0
-
-        def piece_in(self, value: Any) -> Any:
-            self.seen += 1
-            return super().piece_in(value)
-
-    pieces = render(
-        ScriptedReply(text="some words " * 300), {"stream": True}, path="/v1/responses"
-    ).pieces
-    decoder = Counting({}, OWN)
-    for piece in pieces:
-        decoder.feed(piece)
-    reply = decoder.close()
-    assert len(pieces) > 250
-    assert decoder.seen < 20
-    assert reply.text == "some words " * 300
 
 
 def test_nothing_is_said_twice_and_the_last_edition_counts() -> None:
@@ -438,20 +375,6 @@ def test_half_a_call_is_handed_over_as_it_came() -> None:
     assert reply.tool_calls == (ToolCall("c1", "f", '{"a'),)
 
 
-def test_text_before_an_error_stays() -> None:
-    error = {"code": "rate_limit_exceeded", "message": "Try again in 6s."}
-    for last in (
-        {"type": "error", **error},
-        {"type": "response.failed", "response": response([], status="failed", error=error)},
-    ):
-        reply, said, _ = streamed(BEGIN, delta("In the reeds"), last)
-        assert reply.text == "In the reeds"
-        assert said == "In the reeds"
-        assert reply.interrupted is True
-        assert reply.failure.reason == "rate_limit"
-        assert reply.failure.asked_wait == 6.0
-
-
 def test_what_a_providers_own_tool_writes_is_counted() -> None:
     decoder = BACKEND.decoder({})
     code = {
@@ -476,90 +399,6 @@ def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
 
 
 # whatever else
-
-
-TEXTS = st.sampled_from(["", "a", "\ud83d", "message"])
-LEAVES = st.none() | st.booleans() | st.integers(-5, 3) | st.just(float("nan")) | TEXTS
-NAMES = st.sampled_from(
-    ["type", "text", "id", "content", "summary", "arguments", "status", "x"],
-)
-JSON: st.SearchStrategy[Any] = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
-    max_leaves=8,
-)
-KINDS = [
-    "response.created",
-    "response.output_item.added",
-    "response.output_item.done",
-    "response.content_part.added",
-    "response.content_part.done",
-    "response.output_text.delta",
-    "response.output_text.done",
-    "response.refusal.delta",
-    "response.refusal.done",
-    "response.function_call_arguments.delta",
-    "response.function_call_arguments.done",
-    "response.custom_tool_call_input.delta",
-    "response.reasoning_summary_part.added",
-    "response.reasoning_text.done",
-    "response.reasoning_summary_text.delta",
-    "response.output_text.annotation.added",
-    "response.web_search_call.x",
-    "response.completed",
-    "response.incomplete",
-    "response.failed",
-    "error",
-    "gremlin",
-]
-TYPES = st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])
-MEMBERS = ("id", "call_id", "content", "summary", "arguments", "input", "name", "status")
-ODD_ITEM = st.fixed_dictionaries({"type": TYPES}, optional=dict.fromkeys(MEMBERS, JSON))
-ITEM = JSON | st.sampled_from([SAID, THOUGHT, CALLED, FREE, SEARCH]) | ODD_ITEM
-RESPONSE = JSON | st.fixed_dictionaries(
-    {"output": st.lists(ITEM, max_size=3) | JSON},
-    optional=dict.fromkeys(("status", "usage", "error", "incomplete_details", "model", "id"), JSON),
-)
-INDEX = st.integers(-1, 2) | JSON
-EVENT = st.fixed_dictionaries(
-    {"type": st.sampled_from(KINDS) | JSON},
-    optional={
-        **dict.fromkeys(("output_index", "content_index", "summary_index"), INDEX),
-        **dict.fromkeys(
-            ("delta", "text", "arguments", "refusal", "item_id"), st.text(max_size=4) | JSON
-        ),
-        **dict.fromkeys(("part", "annotation", "logprobs", "error"), JSON),
-        "item": ITEM,
-        "response": RESPONSE,
-        "sequence_number": st.integers(0, 99),
-    },
-)
-
-
-@given(st.lists(EVENT, max_size=12), st.integers(1, 40), st.integers(0, 400))
-def test_any_events_cut_anywhere_come_to_the_same_reply(
-    events: list[Any], size: int, cut: int
-) -> None:
-    stream = b"".join(event(each) for each in events)
-    for body in (stream, stream[:cut]):
-        at_once, said, _ = follow([body])
-        in_pieces, also, _ = follow(
-            body[start : start + size] for start in range(0, len(body), size)
-        )
-        assert repr(at_once) == repr(in_pieces)
-        assert said == also
-        if isinstance(at_once, Reply):
-            assert repr(at_once.parts) == repr(in_pieces.parts)
-            assert at_once.text == in_pieces.text
-            at_once.text.encode()
-            json.dumps(RESPONSES.sent_to(OWN, Message("assistant", at_once.parts)), default=dict)
-
-
-@given(RESPONSE, st.integers(0, 300))
-def test_any_body_is_read(value: Any, cut: int) -> None:
-    body = json.dumps(value).encode()
-    for each in (body, body[:cut]):
-        assert isinstance(BACKEND.decode(200, {}, each), Reply | Failure)
 
 
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
@@ -598,40 +437,16 @@ def test_what_is_held_is_known(kind: str) -> None:
 
 
 @pytest.mark.parametrize("item", [SAID, CALLED, FREE])
-@pytest.mark.parametrize("streams", [False, True])
-def test_an_item_that_its_provider_calls_incomplete_is_cut(
-    item: dict[str, Any], streams: bool
-) -> None:
-    response = {
-        "id": "resp_1",
-        "status": "completed",
-        "output": [{**item, "status": "incomplete"}],
-        "usage": USAGE,
-    }
-    decoder = BACKEND.decoder({})
-    if streams:
-        data = json.dumps({"type": "response.completed", "response": response})
-        decoder.feed(f"data: {data}\n\n".encode())
-        reply = decoder.close()
-    else:
-        reply = BACKEND.decode(200, {}, json.dumps(response).encode())
-    assert reply.stop_reason == "length"
-    assert reply.stop_raw == "completed"
+def test_an_item_that_its_provider_calls_incomplete_is_cut(item: dict[str, Any]) -> None:
+    told = {"status": "completed", "output": [{**item, "status": "incomplete"}]}
+    for reply in (read(told), streamed({"type": "response.completed", "response": told})[0]):
+        assert reply.stop_reason == "length"
+        assert reply.stop_raw == "completed"
 
 
 def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None:
-    added = {
-        "type": "response.output_item.added",
-        "output_index": 0,
-        "item": {**SAID, "status": "in_progress"},
-    }
-    ended = {
-        "type": "response.completed",
-        "response": {"id": "resp_1", "status": "completed", "output": []},
-    }
-    decoder = BACKEND.decoder({})
-    decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
-    reply = decoder.close()
+    ended = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+    reply, _, _ = streamed(added(0, {**SAID, "status": "in_progress"}), ended)
     assert reply.text == "In the reeds."
     assert reply.stop_reason == "stop"
 
@@ -642,12 +457,7 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
 def test_the_details_of_what_is_incomplete_count_whatever_the_status(
     reason: str, meaning: str
 ) -> None:
-    value = {
-        "status": "completed",
-        "incomplete_details": {"reason": reason},
-        "output": [SAID],
-        "usage": USAGE,
-    }
-    reply = BACKEND.decode(200, {}, json.dumps(value).encode())
+    details = {"incomplete_details": {"reason": reason}}
+    reply = read({"status": "completed", "output": [SAID], **details})
     assert reply.stop_reason == meaning
     assert reply.stop_raw == reason

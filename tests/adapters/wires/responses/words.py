@@ -188,7 +188,15 @@ def failed(
             read({"type": "error", "error": error}),
             read({"type": "response.failed", "response": response_failed}),
         )
-        return [(each, {"code": status}) for each in came]
+        said = {"type": "response.output_text.delta", "output_index": 0, "delta": "In the"}
+        late = [
+            read(said, {"type": "error", **error}, said),
+            read(said, {"type": "response.failed", "response": response_failed}),
+        ]
+        return [
+            *((each, {"code": status}) for each in came),
+            *((each, {"code": status, "text": "In the"}) for each in late),
+        ]
     error = {
         "message": message,
         "type": "invalid_request_error",
