@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
+from rungwise import CALL, Budget, Policy, Prices, Text, Usage, replay
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Row
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
@@ -20,7 +21,7 @@ ANSWER = Reply(
     "An answer.",
     stop_reason="stop",
     stop_raw="stop",
-    usage=rungwise.Usage(3, 4),
+    usage=Usage(3, 4),
 )
 TOOL_ROUND = (
     {"role": "user", "content": "look it up"},
@@ -50,9 +51,7 @@ def drive(
     **options,
 ):
     """Run a call over replies, the last one for ever; return it with everything it sent."""
-    call = Call(
-        request or Request(messages), policy or rungwise.Policy(), chain or [PlainLink()], **options
-    )
+    call = Call(request or Request(messages), policy or Policy(), chain or [PlainLink()], **options)
     sends = []
     left = list(replies)
     send = call.begin()
@@ -114,13 +113,13 @@ def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages(
 def test_what_was_delivered_is_salvaged_from_this_attempt_only():
     call = Call(Request("hi"), is_streaming=True)
     call.begin()
-    assert call.hear(rungwise.Text("shown")) == (rungwise.Text("shown"),)
+    assert call.hear(Text("shown")) == (Text("shown"),)
     assert call.receive(EMPTY) is None
     assert (call.result.outcome, call.result.text) == ("salvaged", "shown")
 
     call = Call(Request("hi"), is_streaming=True)
     call.begin()
-    call.hear(rungwise.Text("shown"))
+    call.hear(Text("shown"))
     call.receive(Reply("shown", stop_reason="unknown", stop_raw="weird"))
     assert rungwise.Discard("shown") in call.drain()
     call.receive(EMPTY)
@@ -130,7 +129,7 @@ def test_what_was_delivered_is_salvaged_from_this_attempt_only():
 def test_a_failure_after_delivered_text_is_a_cut():
     call = Call(Request("hi"))
     call.begin()
-    call.hear(rungwise.Text("some text"))
+    call.hear(Text("some text"))
     assert call.receive(failed("server_error", status=500)).rung == "continuation"
 
 
@@ -140,7 +139,7 @@ def test_cancelling_ends_at_once_in_every_state():
     assert call.cancel().outcome == "cancelled"
     call = Call(Request("hi"), is_streaming=True)
     call.begin()
-    call.hear(rungwise.Text("shown"))
+    call.hear(Text("shown"))
     assert call.cancel().text == "shown"
     assert call.cancel().text == "shown"
     assert Call(Request("hi")).cancel().attempts == 0
@@ -242,45 +241,43 @@ def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
     )
     error = failed("connection", exception=OSError("gone"))
     call, _ = drive(
-        ANSWER if outcome == "done" else error, chain=[backend], policy=rungwise.Policy(base_cap=99)
+        ANSWER if outcome == "done" else error, chain=[backend], policy=Policy(base_cap=99)
     )
     result = call.result
     for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
         assert copied.text == result.text
         assert copied.journal.to_json() == result.journal.to_json()
-        assert rungwise.replay(copied.journal).outcome == outcome
+        assert replay(copied.journal).outcome == outcome
     assert b"sk-a-real" not in pickle.dumps(result)
     assert "sk-a-real" not in str(attrs.asdict(result))
     if outcome == "failed":
         again = pickle.loads(pickle.dumps(error_of(result)))
         assert (type(again), str(again)) == (rungwise.Failed, str(error_of(result)))
-    assert pickle.loads(pickle.dumps(rungwise.Policy(base_cap=99))) == rungwise.Policy(base_cap=99)
-    assert pickle.loads(pickle.dumps(rungwise.Policy())).table is rungwise.CALL
+    assert pickle.loads(pickle.dumps(Policy(base_cap=99))) == Policy(base_cap=99)
+    assert pickle.loads(pickle.dumps(Policy())).table is CALL
 
 
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
-    chain = [PlainLink(prices=rungwise.Prices(1.0, 2.0))]
-    policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
+    chain = [PlainLink(prices=Prices(1.0, 2.0))]
+    policy = Policy(budget=Budget(money=1.0))
     call = Call(Request("a prompt"), policy, chain)
     call.begin()
     if sent:
         call.sending(1.0)
     call.cancel(2.0)
-    assert (
-        rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
-    )
+    assert replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
 
 
 class TestSilence:
     """What an attempt is counted as when the provider does not say."""
 
-    policy = rungwise.Policy(budget=rungwise.Budget(money=1.5))
-    chain = (PlainLink(prices=rungwise.Prices(10.0, 10.0)),)
+    policy = Policy(budget=Budget(money=1.5))
+    chain = (PlainLink(prices=Prices(10.0, 10.0)),)
     request = Request("long", input_tokens=100_000)
 
     def test_a_prompt_costs_its_estimate_with_every_attempt(self):
-        replies = [Reply("cut", interrupted=True, usage=rungwise.Usage(0, 5, estimated=True))]
+        replies = [Reply("cut", interrupted=True, usage=Usage(0, 5, estimated=True))]
         call, sends = drive(
             *replies,
             policy=self.policy,
@@ -293,7 +290,7 @@ class TestSilence:
 
     @pytest.mark.parametrize("reason", ["timeout", "connection"])
     def test_an_attempt_without_a_reply_costs_its_cap(self, reason):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
+        policy = Policy(budget=Budget(output_tokens=250))
         call, sends = drive(failed(reason), policy=policy, request=Request("hi", max_tokens=100))
         # 8 more may be counted for each
         assert [send.max_tokens for send in sends] == [100, 100, 26]
@@ -310,18 +307,18 @@ class TestSilence:
             usage = call.cancel(partial=partial).usage
             assert usage.input_tokens == (100_000 if sent else 0)
             assert usage.output_tokens == (1 if sent and partial else 0)
-            assert rungwise.replay(call.journal).usage == usage
+            assert replay(call.journal).usage == usage
 
     @pytest.mark.parametrize("stop", ["stop", "content_filter"])
     def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
+        policy = Policy(budget=Budget(output_tokens=1000))
         call, _ = drive(
             Reply(stop_reason=stop), ANSWER, policy=policy, chain=[PlainLink("a"), PlainLink("b")]
         )
         assert (call.result.outcome, call.result.usage.output_tokens) == ("done", 4)
 
     def test_without_a_cap_of_the_callers_one_silence_keeps_no_more_than_half_of_the_budget(self):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=20_000))
+        policy = Policy(budget=Budget(output_tokens=20_000))
         _, sends = drive(failed("timeout"), ANSWER, policy=policy)
         assert [send.max_tokens for send in sends] == [9_996, (19_992 - most_counted(9_996)) // 2]
 
@@ -333,10 +330,10 @@ class TestSilence:
         ],
     )
     def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
+        policy = Policy(budget=Budget(output_tokens=250))
         call, sends = drive(failure, policy=policy, request=Request("hi", max_tokens=100))
         assert [send.max_tokens for send in sends] == [100] * 4
-        assert call.result.usage == rungwise.Usage()
+        assert call.result.usage == Usage()
 
 
 @pytest.mark.parametrize(
@@ -370,10 +367,10 @@ class TestSilence:
         ),
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
-        (lambda: rungwise.Budget(seconds=10**400), "finite"),
+        (lambda: Budget(seconds=10**400), "finite"),
         (lambda: Row("refused", "await", 5, "entreat"), "Row.guard must be a name"),
         (
-            lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")),
+            lambda: CALL.with_rows(("answered", "await", None, "done")),
             "with_rows takes rows",
         ),
     ],
@@ -384,7 +381,7 @@ def test_names_a_value_of_the_wrong_type(build, says):
 
 
 def test_failures_are_counted_for_each_backend_by_itself():
-    policy = rungwise.Policy(switch_after={"overloaded": 2})
+    policy = Policy(switch_after={"overloaded": 2})
     busy = failed("overloaded", status=529)
     chain = [PlainLink(name) for name in ("one", "two", "three")]
     call, sends = drive(busy, busy, busy, ANSWER, policy=policy, chain=chain)
@@ -395,7 +392,7 @@ def test_failures_are_counted_for_each_backend_by_itself():
 
 @pytest.mark.parametrize(("wait", "goes_out"), [(9.0, True), (10.0, False), (11.0, False)])
 def test_nothing_goes_out_at_the_last_second_or_after_it(wait, goes_out):
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=10.0))
+    policy = Policy(budget=Budget(seconds=10.0))
     call, _ = drive(failed("rate_limit", asked_wait=wait), ANSWER, policy=policy)
     assert call.result.attempts == (2 if goes_out else 1)
     late = Call(Request("hi"), policy)

@@ -1,6 +1,7 @@
 import pytest
 
 import rungwise
+from rungwise import Usage
 from rungwise.core import Reply
 from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
 from rungwise.fsm.call.run.causes import CAUSES
@@ -124,7 +125,7 @@ def test_tokens_at_the_cap_betray_a_cut_that_the_finish_hides(stop, tokens, cut)
         100,
         tool_calls=call(),
         stop_reason=stop,
-        usage=rungwise.Usage(0, tokens),
+        usage=Usage(0, tokens),
     )
     assert (event == "tools_truncated") is cut
 
@@ -135,14 +136,14 @@ def test_a_clean_stop_at_the_cap_is_an_answer():
             100,
             text="hi",
             stop_reason="stop",
-            usage=rungwise.Usage(0, 100),
+            usage=Usage(0, 100),
         )
         == "answered"
     )
 
 
 def test_an_estimated_count_proves_no_cut():
-    assert classified(100, text="hi", usage=rungwise.Usage(0, 100, estimated=True)) == "answered"
+    assert classified(100, text="hi", usage=Usage(0, 100, estimated=True)) == "answered"
 
 
 # what causes an event, in the words of HTTP

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Journal, OpenAIChat, Policy
+from rungwise import Journal, OpenAIChat, Policy, replay
 from rungwise.adapters.cli.describe import steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.engine.journal.path import read_path
@@ -55,7 +55,7 @@ def test_the_note_survives_json_and_a_replay_and_a_pickle() -> None:
     text = call.journal.to_json()
     read = Journal.from_json(text)
     assert notes(read)[1] == ("seedless", LOST)
-    assert rungwise.replay(read).outcome == "done"
+    assert replay(read).outcome == "done"
     assert read.to_json() == text
     assert pickle.loads(pickle.dumps(call.journal.setting.links)).plain[1].losses == SEEDLESS.losses
 
@@ -66,7 +66,7 @@ def test_a_replay_refuses_a_journal_that_tells_of_other_losses() -> None:
         '"note": "left out: seed:', '"note": "left out: top_p:'
     )
     with pytest.raises(rungwise.JournalMismatch, match="step 1: note is 'left out: top_p"):
-        rungwise.replay(Journal.from_json(changed))
+        replay(Journal.from_json(changed))
 
 
 def test_a_journal_of_an_earlier_release_tells_of_no_losses() -> None:
@@ -74,7 +74,7 @@ def test_a_journal_of_an_earlier_release_tells_of_no_losses() -> None:
     document = json.loads(call.journal.to_json())
     for link in document["chain"]:
         del link["losses"]
-    assert rungwise.replay(Journal.from_json(json.dumps(document))).outcome == "done"
+    assert replay(Journal.from_json(json.dumps(document))).outcome == "done"
 
 
 def test_those_who_read_the_journal_are_told() -> None:
@@ -139,4 +139,4 @@ def test_describes_a_loss_in_one_short_line() -> None:
     [(_, note)] = notes(call.journal)
     assert "\n" not in note
     assert len(note) <= 400
-    assert rungwise.replay(Journal.from_json(call.journal.to_json())).outcome == "done"
+    assert replay(Journal.from_json(call.journal.to_json())).outcome == "done"

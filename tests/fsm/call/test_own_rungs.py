@@ -21,6 +21,7 @@ from rungwise import (
     Rung,
     Text,
     replay,
+    verify,
 )
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
 from rungwise.testing import assert_call_honest, run
@@ -41,13 +42,13 @@ def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
     policy = Policy(table=TABLE, limits=Limits(**OTHERS_OFF, pleas=pleas))
     call = run(policy, [FILTERED])
     assert targets(call) == ["entreat"] * pleas + ["refused"]
-    certificate = rungwise.verify(policy)
+    certificate = verify(policy)
     assert certificate.ok
-    without = rungwise.verify(Policy(limits=Limits(**OTHERS_OFF)))
+    without = verify(Policy(limits=Limits(**OTHERS_OFF)))
     assert certificate.worst[0].ladder == without.worst[0].ladder + pleas
     assert_call_honest(call, certificate=certificate)
-    journal = rungwise.Journal.from_json(call.journal.to_json())
-    assert rungwise.replay(journal, policy).outcome == "refused"
+    journal = Journal.from_json(call.journal.to_json())
+    assert replay(journal, policy).outcome == "refused"
 
 
 def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None:
@@ -103,7 +104,7 @@ def test_a_limit_that_the_declaration_leaves_to_its_owner_must_be_given() -> Non
     table = CALL.with_rung(attrs.evolve(ENTREAT, limit=None), refused=None)
     with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
         Policy(table=table)
-    assert rungwise.verify(Policy(table=table, limits=Limits(pleas=2))).limits["pleas"] == 2
+    assert verify(Policy(table=table, limits=Limits(pleas=2))).limits["pleas"] == 2
 
 
 # facts of ones own: found once for each reply, recorded, and never believed where they lie
@@ -243,7 +244,7 @@ def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> Non
     link = PlainLink(prefills=prefills)
     _, sent, _ = played(entreating(), CATS, CUT, REST, chain=[link])
     said = [getattr(message, "text", None) for message in sent[2].messages]
-    went_on = [] if prefills else [rungwise.Hints().continuation]
+    went_on = [] if prefills else [Hints().continuation]
     assert said == [None, "Answer about the sky.", CUT.text, *went_on]
     assert sent[2].prefill is prefills
 
@@ -265,7 +266,7 @@ def test_an_older_hint_still_stands_before_the_text_that_came_after_a_discard() 
     )
     _, sent, _ = played(policy, cut, half, long, CUT, REST)
     said = [getattr(message, "text", None) for message in sent[4].messages]
-    assert said == [None, "Answer about the sky.", CUT.text, rungwise.Hints().continuation]
+    assert said == [None, "Answer about the sky.", CUT.text, Hints().continuation]
 
 
 def test_a_change_that_raises_is_an_error_that_names_its_rung() -> None:

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, Prices, Reserve, SharedBudget, Usage
+from rungwise import (
+    Budget,
+    ConfigurationError,
+    Policy,
+    Prices,
+    Reserve,
+    SharedBudget,
+    Timeouts,
+    Usage,
+)
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 
@@ -69,8 +78,8 @@ def test_each_attempt_ends_in_time_for_the_backends_to_come(
 
 
 def test_no_more_is_kept_than_an_attempt_may_take() -> None:
-    assert reserved_seconds(Policy(timeouts=rungwise.Timeouts(total=30)), 900.0, 2) == 30.0
-    assert reserved_seconds(Policy(timeouts=rungwise.Timeouts(total=None)), 900.0, 2) == 225.0
+    assert reserved_seconds(Policy(timeouts=Timeouts(total=30)), 900.0, 2) == 30.0
+    assert reserved_seconds(Policy(timeouts=Timeouts(total=None)), 900.0, 2) == 225.0
 
 
 def test_without_a_budget_of_seconds_no_attempt_must_end_for_another() -> None:
@@ -348,17 +357,13 @@ def test_reserves_money_for_a_prompt_with_the_continued_text() -> None:
 @pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 10**400, "1", None])
 def test_refuses_what_is_no_time_and_changes_nothing(now: Any) -> None:
     call = Call(Request("Where?"), Policy(), CHAIN, within=SharedBudget(Budget()))
-    with pytest.raises(
-        rungwise.ConfigurationError, match="now must be seconds, a finite number, not"
-    ):
+    with pytest.raises(ConfigurationError, match="now must be seconds, a finite number, not"):
         call.begin(now)
     call.begin(0.0)
     if now is not None:  # which says that none has passed
-        with pytest.raises(
-            rungwise.ConfigurationError, match="now must be seconds, a finite number, not"
-        ):
+        with pytest.raises(ConfigurationError, match="now must be seconds, a finite number, not"):
             call.sending(now)
-    with pytest.raises(rungwise.ConfigurationError, match="deadline must be a moment"):
+    with pytest.raises(ConfigurationError, match="deadline must be a moment"):
         Call(Request("Where?"), Policy(), CHAIN, deadline=math.nan)
 
 

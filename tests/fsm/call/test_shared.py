@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Journal, Policy, Prices, SharedBudget, Usage
+from rungwise import (
+    Budget,
+    ConfigurationError,
+    Journal,
+    Policy,
+    Prices,
+    SharedBudget,
+    Usage,
+    replay,
+)
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
@@ -46,7 +55,7 @@ def test_a_first_attempt_that_waits_into_the_time_of_the_next_backend_yields(bac
         ("ran_out", "must_yield"),
         ("sent", None),
     ]
-    replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+    replayed = replay(Journal.from_json(call.journal.to_json()))
     assert replayed.journal.steps == call.journal.steps
 
 
@@ -63,7 +72,7 @@ def test_a_fallback_that_waits_into_the_time_of_the_next_backend_is_passed_over(
     assert (gone.backend, call.position.attempts) == (2, 2)
     assert [step.backend for step in call.journal.steps if step.event == "skipped"] == ["two"]
     call.receive(answer(10), 81.0)
-    replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+    replayed = replay(Journal.from_json(call.journal.to_json()))
     assert replayed.journal.steps == call.journal.steps
 
 
@@ -288,26 +297,22 @@ def test_nobody_passes_by_where_another_waits_and_others_are_not_held_up() -> No
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="budget must be a Budget, not int"):
+    with pytest.raises(ConfigurationError, match="budget must be a Budget, not int"):
         SharedBudget(5)  # type: ignore[arg-type]
-    with pytest.raises(
-        rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"
-    ):
+    with pytest.raises(ConfigurationError, match="within must be a SharedBudget, not Budget"):
         SharedBudget(Budget(), Budget())  # type: ignore[arg-type]
-    with pytest.raises(
-        rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"
-    ):
+    with pytest.raises(ConfigurationError, match="within must be a SharedBudget, not Budget"):
         Call(Request("Where?"), within=Budget())  # type: ignore[arg-type]
     with pytest.raises(
-        rungwise.ConfigurationError, match="now must be seconds, a finite number, not 'soon'"
+        ConfigurationError, match="now must be seconds, a finite number, not 'soon'"
     ):
         SharedBudget(Budget()).begin("soon")  # type: ignore[arg-type]
-    with pytest.raises(rungwise.ConfigurationError, match="a finite number, not nan"):
+    with pytest.raises(ConfigurationError, match="a finite number, not nan"):
         SharedBudget(Budget(seconds=1)).begin(float("nan"))
     deep = SharedBudget(Budget())
     for _ in range(31):
         deep = SharedBudget(Budget(), deep)
-    with pytest.raises(rungwise.ConfigurationError, match="more than 32 deep"):
+    with pytest.raises(ConfigurationError, match="more than 32 deep"):
         SharedBudget(Budget(), deep)
 
 
@@ -315,7 +320,7 @@ def test_wrong_arguments_are_named() -> None:
 def test_a_shared_budget_of_money_needs_prices(is_inner: bool) -> None:
     shared = SharedBudget(Budget(money=1.0))
     with pytest.raises(
-        rungwise.ConfigurationError, match="money needs prices on every backend; 'plain' has none"
+        ConfigurationError, match="money needs prices on every backend; 'plain' has none"
     ):
         Call(
             Request("Where?"),
@@ -580,7 +585,7 @@ def test_a_call_replays_to_the_same_steps(budget: Budget, is_inner: bool) -> Non
     shared = SharedBudget(budget, within=other) if is_inner else SharedBudget(budget)
     call = recorded(shared, chain=PRICED)
     journal = Journal.from_json(call.journal.to_json())
-    replayed = rungwise.replay(journal)
+    replayed = replay(journal)
     assert replayed.journal.steps == call.journal.steps
     assert replayed.journal.to_json() == call.journal.to_json()
     assert (replayed.outcome, replayed.cause, replayed.usage) == (
@@ -606,7 +611,7 @@ def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_rep
         assert call.position.state == "compact"
         call.compacted([{"role": "user", "content": "Where do they nest? " * 400}])
         assert "money" in over_budget(call, 2.0)
-        replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+        replayed = replay(Journal.from_json(call.journal.to_json()))
         assert replayed.journal.steps == call.journal.steps
         assert spare is None or not spare.is_over
 
@@ -626,7 +631,7 @@ def test_a_call_that_passes_over_backends_replays(
     call = run(policy, [Failure("auth")], chain=chain, within=SharedBudget(Budget(money=0.001)))
     assert call.result.outcome == ("failed" if 1.0 in prices else "over_budget")
     assert call.result.attempts == prices.count(1.0)
-    replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
+    replayed = replay(Journal.from_json(call.journal.to_json()))
     assert replayed.journal.steps == call.journal.steps
 
 
@@ -650,7 +655,7 @@ def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:
 @pytest.mark.parametrize("within", ["x", [1], [{"attempts": 0}], [{"tokens": 3}], [{"money": 1.0}]])
 def test_a_journal_with_another_form_of_it_is_refused(within: Any) -> None:
     document = json.loads(recorded(SharedBudget(Budget())).journal.to_json())
-    with pytest.raises(rungwise.ConfigurationError, match="journal"):
+    with pytest.raises(ConfigurationError, match="journal"):
         Journal.from_json(json.dumps({**document, "within": within}))
 
 
@@ -658,4 +663,4 @@ def test_a_cap_that_is_not_what_it_was_is_found() -> None:
     document = json.loads(recorded(SharedBudget(Budget(output_tokens=5000))).journal.to_json())
     document["steps"][0]["cap"] = 61
     with pytest.raises(rungwise.JournalMismatch, match="cap is 61"):
-        rungwise.replay(Journal.from_json(json.dumps(document)))
+        replay(Journal.from_json(json.dumps(document)))

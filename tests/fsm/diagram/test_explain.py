@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import CALL
+from rungwise import CALL, Budget, ConfigurationError, Policy, Prices, TurnPolicy, Usage
 from rungwise.core import TURN, Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.analysis.certificate.shown.page import (
     play_policy,
@@ -35,20 +35,18 @@ TOOL_RESULT = [
     {"role": "tool", "tool_call_id": "1", "content": "!"},
 ]
 STORY: tuple[tuple[Reply | Failure, float], ...] = (
-    (Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
+    (Reply(stop_reason="stop", stop_raw="stop", usage=Usage(800, 1)), 1.0),
     (
         Reply(
             reasoning="hm",
             stop_reason="stop",
             stop_raw="stop",
-            usage=rungwise.Usage(800, 200),
+            usage=Usage(800, 200),
         ),
         4.0,
     ),
     (
-        Reply(
-            "The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)
-        ),
+        Reply("The answer", stop_reason="length", stop_raw="length", usage=Usage(900, 700)),
         6.0,
     ),
     (
@@ -66,7 +64,7 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
             " is 4.",
             stop_reason="stop",
             stop_raw="end_turn",
-            usage=rungwise.Usage(1500, 300),
+            usage=Usage(1500, 300),
         ),
         5.0,
     ),
@@ -77,12 +75,12 @@ def record(
     *, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any
 ) -> rungwise.Journal:
     chain = [
-        PlainLink(names[0], prices=rungwise.Prices(1, 10)),
-        PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
-        PlainLink(names[1], prices=rungwise.Prices(2, 20)),
+        PlainLink(names[0], prices=Prices(1, 10)),
+        PlainLink(f"{names[0]}-off", problem="no key", prices=Prices(1, 10)),
+        PlainLink(names[1], prices=Prices(2, 20)),
     ]
-    budget = rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0)
-    policy = rungwise.Policy(budget=budget, switch_after={"empty": 1000})
+    budget = Budget(seconds=90, output_tokens=20_000, money=1.0)
+    policy = Policy(budget=budget, switch_after={"empty": 1000})
     call = Call(Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     return play(call, STORY[:steps], begins=100.0).journal
 
@@ -163,7 +161,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> None:
     text, says = BAD[name]
-    with pytest.raises(rungwise.ConfigurationError, match=says) as caught:
+    with pytest.raises(ConfigurationError, match=says) as caught:
         read_call(text)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 300
@@ -172,12 +170,12 @@ def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> N
 @pytest.mark.full
 def test_a_derived_table_must_be_passed() -> None:
     table = CALL.with_rows(Row("answered", "await", "may_compact", "compact", "spend_compaction"))
-    call = Call(Request("?"), rungwise.Policy(table=table), has_compactor=True)
+    call = Call(Request("?"), Policy(table=table), has_compactor=True)
     call.begin()
     call.receive(Reply("yes", stop_reason="stop"))
     assert path_of(call.journal, table).rows[-1] in table.rows
     with pytest.raises(
-        rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"
+        ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"
     ):
         path_of(call.journal, CALL)
 
@@ -214,7 +212,7 @@ def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(
         return
     try:
         page = explain_call(read_call(text))
-    except rungwise.ConfigurationError:
+    except ConfigurationError:
         return
     Elements(page)
 
@@ -225,8 +223,8 @@ def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(
 PAGES = {
     "explain": lambda: explain_call(trail()),
     "explain with contents": lambda: explain_call(trail(contents=True)),
-    "play": lambda: play_policy(rungwise.Policy(), 2),
-    "play a turn": lambda: play_policy(rungwise.TurnPolicy()),
+    "play": lambda: play_policy(Policy(), 2),
+    "play a turn": lambda: play_policy(TurnPolicy()),
 }
 
 
@@ -374,7 +372,7 @@ def test_the_machine_of_the_page_is_what_the_table_declares(table: Table) -> Non
 
 
 def test_the_usual_facts_are_those_that_a_call_finds() -> None:
-    usual = usual_facts(rungwise.Policy(limits=rungwise.Limits(continuations=0)), 2)
+    usual = usual_facts(Policy(limits=rungwise.Limits(continuations=0)), 2)
     decided = {row.event for row in CALL.rows if row.guard}
     assert set(usual) == decided
     assert usual["came_empty"].now == ("wait_fits", "has_next_backend")
@@ -382,13 +380,13 @@ def test_the_usual_facts_are_those_that_a_call_finds() -> None:
     assert "has_text" in usual["truncated"].later
     assert "added_text" not in usual["truncated"].later
     assert usual["ran_out"].now == ("has_next_backend", "reserve_left")
-    alone = usual_facts(rungwise.Policy(), 1)
+    alone = usual_facts(Policy(), 1)
     assert "has_next_backend" not in alone["came_empty"].now
     assert alone["ran_out"].now == ()
 
 
 def test_with_the_usual_facts_every_event_goes_on() -> None:
-    for event, usual in usual_facts(rungwise.Policy(), 2).items():
+    for event, usual in usual_facts(Policy(), 2).items():
         run = Run.at_start(CALL, ONES)
         if event not in ("ran_out", "found_open"):  # which come before anything is sent
             run.fire("sent")
@@ -401,21 +399,21 @@ def test_the_usual_facts_of_a_turn_let_it_go_on() -> None:
     assert usual["tools_ran"].now == ("tool_worked", "may_fail_again", "may_go_on_later")
     assert "has_compactor" in usual["overflowed"].now
     for event in ("called_tools", "tools_ran", "truncated", "overflowed", "compacted"):
-        run = Run.at_start(TURN, rungwise.TurnPolicy().limits)
+        run = Run.at_start(TURN, TurnPolicy().limits)
         run.fire("sent")
         assert run.fire(event, usual[event].now).target in TURN.rungs, event
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
-    page = Elements(play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
+    page = Elements(play_policy(Policy(budget=Budget(attempts=7)), 3))
     assert "a chain of 3 backends, a call makes at most 7 attempts" in page.words
     assert page.data["machine"]["limits"]["fallbacks"] == 2
     assert page.data["usual"]["at_first"] == ["wait_fits", "has_next_backend"]
 
 
 def test_a_chain_has_a_backend() -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="must have 1 to 1001 backends"):
-        play_policy(rungwise.Policy(), 0)
+    with pytest.raises(ConfigurationError, match="must have 1 to 1001 backends"):
+        play_policy(Policy(), 0)
 
 
 # The command

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import CALL, ConfigurationError, Rung
+from rungwise import CALL, ConfigurationError, Policy, Rung, TurnPolicy
 from rungwise.core import TURN, Table
 from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.call.table import REASK, RETRY
@@ -23,7 +23,7 @@ APOLOGIZE = Rung("apologize", limit=2, hint="Sorry; say it again.")
 GUARDED = [event for event in CALL.events if len(CALL.ladder(event, "await")) > 2]
 
 
-def picture(policy: rungwise.Policy | rungwise.TurnPolicy) -> Picture:
+def picture(policy: Policy | TurnPolicy) -> Picture:
     return picture_of(table_of(policy), settings=settings_of(policy))
 
 
@@ -115,7 +115,7 @@ def test_a_merged_picture_holds_the_old_one_and_the_new_one(old: Picture, new: P
             )
 
 
-@pytest.mark.parametrize("policy", [rungwise.Policy(), rungwise.TurnPolicy()], ids=["call", "turn"])
+@pytest.mark.parametrize("policy", [Policy(), TurnPolicy()], ids=["call", "turn"])
 def test_a_picture_laid_over_itself_shows_no_change(policy: Any) -> None:
     plain = picture(policy)
     found = change_of(plain, plain)
@@ -159,13 +159,13 @@ def test_a_reordered_ladder_keeps_the_ranks_that_its_lines_had() -> None:
 
 
 def test_a_limit_that_changes_shows_what_it_was_and_what_it_turns_off() -> None:
-    new = rungwise.Policy(limits=rungwise.Limits(retries=5, nudges=0))
-    found = change_of(picture(rungwise.Policy()), picture(new))
+    new = Policy(limits=rungwise.Limits(retries=5, nudges=0))
+    found = change_of(picture(Policy()), picture(new))
     assert (found.node("retry").was, found.node("retry").detail) == ("×3 · 2→60 s", "×5 · 2→60 s")
     assert (found.node("nudge").was, found.node("reask").was) == ("×1", None)
     off = [line for line in all_lines(found) if line.turned == "off"]
     assert {line.row.target for line in off if line.row.source == "await"} == {"nudge"}
-    back = change_of(picture(new), picture(rungwise.Policy()))
+    back = change_of(picture(new), picture(Policy()))
     assert {line.row for line in all_lines(back) if line.turned == "on"} == {
         line.row for line in off
     }

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import rungwise
 from rungwise import (
     Budget,
+    ConfigurationError,
     Limits,
     Message,
     Policy,
@@ -22,6 +23,7 @@ from rungwise import (
     TurnPolicy,
     Usage,
     testing,
+    verify,
 )
 from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
 from rungwise.fsm.call.run import judging
@@ -339,9 +341,9 @@ def test_each_assertion_can_fail(
 def test_what_was_proved_of_something_else_is_refused() -> None:
     run = testing.run_turn(SMALL, LOOKED)
     with pytest.raises(testing.Dishonest, match="is for the table 'call'") as caught:
-        testing.assert_turn_honest(run, certificate=rungwise.verify())
+        testing.assert_turn_honest(run, certificate=verify())
     assert caught.value.property == ends.CERTIFIED
-    proved = evolve(rungwise.verify(), table="turn")
+    proved = evolve(verify(), table="turn")
     testing.assert_turn_honest(run, certificate=proved)
     few = evolve(
         proved, worst=[evolve(each, value=1.0) for each in proved.worst if each.name == "attempts"]
@@ -488,7 +490,7 @@ def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> Non
     ],
 )
 def test_a_script_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(rungwise.ConfigurationError):
+    with pytest.raises(ConfigurationError):
         testing.read_turn_script(text)
 
 
@@ -538,7 +540,7 @@ TestTight.settings = settings(max_examples=8, stateful_step_count=20, suppress_h
     ],
 )
 def test_what_makes_no_stateful_test_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(rungwise.ConfigurationError):
+    with pytest.raises(ConfigurationError):
         testing.turns_of(wrong.pop("policy"), **wrong)
 
 

@@ -9,7 +9,15 @@ import orjson
 import pytest
 
 import rungwise
-from rungwise import Budget, Policy, SharedBudget, TurnJournal, TurnPolicy, replay
+from rungwise import (
+    Budget,
+    ConfigurationError,
+    Policy,
+    SharedBudget,
+    TurnJournal,
+    TurnPolicy,
+    replay,
+)
 from rungwise.core import Action, Call, Compact, MakeCall, Request, RunTools, ToolOutcome, Turn
 from support.turns import HISTORY, OVERFLOW, QUESTION, TOOLS, calling, said
 
@@ -148,9 +156,7 @@ def test_whose_time_is_up_is_said_truly() -> None:
 
 @pytest.mark.parametrize("deadline", [math.nan, True, "soon"])
 def test_what_is_no_moment_is_refused(deadline: Any) -> None:
-    with pytest.raises(
-        rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"
-    ):
+    with pytest.raises(ConfigurationError, match="deadline must be a moment on the driver's clock"):
         turn_with(deadline)
 
 
@@ -165,5 +171,5 @@ def test_a_journal_holds_it_only_where_there_is_one_and_takes_no_other_form() ->
     document = orjson.loads(with_one.journal.to_json())
     assert document["deadline"] == 30.0
     document["deadline"] = "soon"
-    with pytest.raises(rungwise.ConfigurationError, match="'deadline' must be a number"):
+    with pytest.raises(ConfigurationError, match="'deadline' must be a number"):
         TurnJournal.from_json(orjson.dumps(document).decode())

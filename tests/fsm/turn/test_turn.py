@@ -8,7 +8,17 @@ import pytest
 from attrs import define, field
 
 import rungwise
-from rungwise import Budget, Tool, ToolCall, TurnPolicy
+from rungwise import (
+    Budget,
+    ConfigurationError,
+    Limits,
+    Policy,
+    Tool,
+    ToolCall,
+    TurnFailed,
+    TurnPolicy,
+    replay,
+)
 from rungwise.core import (
     Call,
     Failure,
@@ -195,7 +205,7 @@ def test_a_summary_that_calls_tools_gets_none_and_ends_the_turn() -> None:
     assert len(played.ran) == 1
 
 
-LIMITS = rungwise.Limits(**OTHERS_OFF, continuations=0, retries=0)
+LIMITS = Limits(**OTHERS_OFF, continuations=0, retries=0)
 BROKEN_OFF = Reply("Herons nest in", interrupted=True, usage=USAGE)
 
 
@@ -206,7 +216,7 @@ def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> No
     policy = TurnPolicy(
         auto_continues=1,
         same_calls=1,
-        call=rungwise.Policy(limits=LIMITS),
+        call=Policy(limits=LIMITS),
     )
     played = play(
         calls("look", text="I look."), reply, policy=policy, compactor=lambda messages: messages[:1]
@@ -220,11 +230,11 @@ def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> No
     "reply", [OVERFLOW, Failure("auth"), Reply(stop_reason="content_filter"), calls("look")]
 )
 def test_a_summary_that_leaves_the_turn_without_a_text_is_no_success(reply: Any) -> None:
-    call = rungwise.Policy(limits=rungwise.Limits(**OTHERS_OFF))
+    call = Policy(limits=Limits(**OTHERS_OFF))
     policy = TurnPolicy(auto_continues=1, same_calls=1, call=call)
     played = play(calls("look"), reply, policy=policy, compactor=lambda messages: messages[:1])
     assert (played.result.outcome, played.result.text) == ("failed", "")
-    with pytest.raises(rungwise.TurnFailed):
+    with pytest.raises(TurnFailed):
         played.result.raise_for_outcome()
     if isinstance(reply, Reply) and reply.tool_calls:
         assert "asked for a summary it called tools again" in str(played.result.cause)
@@ -288,14 +298,14 @@ def test_continues_cut_text_into_one_answer() -> None:
 
 @pytest.mark.parametrize("ended", ["over_budget", "cancelled"])
 def test_the_journal_of_a_call_that_never_went_on_tells_what_it_went_on_from(ended: str) -> None:
-    call = rungwise.Policy(limits=rungwise.Limits(continuations=0))
+    call = Policy(limits=Limits(continuations=0))
     policy = TurnPolicy(call=call, budget=Budget(attempts=1 if ended == "over_budget" else 9))
     turn = Turn(Request("Where?"), policy, contents=True)
     action = after_first_call(turn, cut("Herons nest in"))
     action.call.begin()
     result = turn.called(action.call.result) if action.call.sending() is None else turn.cancel()
     assert turn.result.outcome == ended
-    assert rungwise.replay(action.call.journal).text == "Herons nest in", result
+    assert replay(action.call.journal).text == "Herons nest in", result
 
 
 @pytest.mark.parametrize("request_", [Request("Where?", max_tokens=16), Request("Where?")])
@@ -315,7 +325,7 @@ def test_an_answer_beside_housekeeping_replaces_an_empty_one() -> None:
     assert (played.result.outcome, played.result.text) == ("finished", TEXT)
     # it is not said twice
     assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]
-    policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(nudges=0, reasks=0)))
+    policy = TurnPolicy(call=Policy(limits=Limits(nudges=0, reasks=0)))
     forgot = play(calls("note", text=TEXT), calls("look"), empty, policy=policy)
     assert (forgot.result.outcome, forgot.result.last.outcome) == ("failed", "exhausted")
     kept = play(calls("note", text=TEXT), calls("note"), empty, policy=policy)
@@ -350,7 +360,7 @@ def test_a_compactor_that_raises_ends_the_turn_and_its_error_is_the_cause() -> N
 
     played = play(OVERFLOW, messages=LONG, compactor=raises)
     assert played.result.outcome == "failed"
-    with pytest.raises(rungwise.TurnFailed, match="the compactor raised ValueError") as caught:
+    with pytest.raises(TurnFailed, match="the compactor raised ValueError") as caught:
         played.result.raise_for_outcome()
     assert isinstance(caught.value.__cause__, ValueError)
     assert "herons" not in str(caught.value)
@@ -404,12 +414,12 @@ def test_nothing_is_shortened_where_the_turn_could_not_go_on() -> None:
     ],
 )
 def test_a_call_that_fails_ends_the_turn_with_what_was_gathered(reply: Any, event: str) -> None:
-    policy = TurnPolicy(call=rungwise.Policy(limits=LIMITS))
+    policy = TurnPolicy(call=Policy(limits=LIMITS))
     played = play(calls("look"), reply, policy=policy)
     assert (played.result.outcome, played.events[-1]) == ("failed", event)
     assert [role for role, _ in plain(played)][:3] == ["user", "assistant", "tool"]
     assert played.result.text == getattr(reply, "text", "")
-    with pytest.raises(rungwise.TurnFailed, match="failed after 2 calls"):
+    with pytest.raises(TurnFailed, match="failed after 2 calls"):
         played.result.raise_for_outcome()
 
 
@@ -463,11 +473,11 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
     ):
         with pytest.raises(IllegalEvent):
             wrong()
-    with pytest.raises(rungwise.ConfigurationError):
+    with pytest.raises(ConfigurationError):
         turn.called("done")  # type: ignore[arg-type]
     other = Call(Request("hello"))
     other.cancel()
-    with pytest.raises(rungwise.ConfigurationError, match="that of the call"):
+    with pytest.raises(ConfigurationError, match="that of the call"):
         turn.called(other.result)
     run_call(action.call, iter([calls("look", "look")]), [])
     action = turn.called(action.call.result)
@@ -480,7 +490,7 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
         None,
         iter([ToolOutcome("one")] * 2),
     ):
-        with pytest.raises(rungwise.ConfigurationError):
+        with pytest.raises(ConfigurationError):
             turn.tools_ran(outcomes)  # type: ignore[arg-type]
     assert turn.journal.to_json() == before
     assert isinstance(turn.tools_ran([ToolOutcome("one")] * 2), MakeCall)
@@ -547,12 +557,12 @@ def test_a_compactor_that_uses_up_the_time_ends_the_turn_over_budget() -> None:
     assert turn.compacted(TimeoutError(), 110.0) is None
     assert (turn.result.outcome, turn.result.error) == ("over_budget", None)
     assert "10 s of the turn's budget" in str(turn.result.cause)
-    replayed = rungwise.replay(TurnJournal.from_json(turn.journal.to_json()))
+    replayed = replay(TurnJournal.from_json(turn.journal.to_json()))
     assert (replayed.outcome, replayed.cause) == ("over_budget", turn.result.cause)
 
 
 def test_parameters_cannot_take_the_tools_away() -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="'tools'"):
+    with pytest.raises(ConfigurationError, match="'tools'"):
         Turn(Request("hello", parameters={"tools": []}), tools=TOOLS)
 
 
@@ -637,7 +647,7 @@ def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(
     result = turn.cancel()
     assert (result.outcome, result.text) == ("finished", TEXT)
     assert plain(Played(turn))[-1] == ("assistant", TEXT)
-    assert rungwise.replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
+    assert replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
 
 
 def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 import rungwise
+from rungwise import Budget, Limits, Policy, Prices, Waits
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.analysis.certificate import courses, troubles
 from rungwise.fsm.analysis.certificate.courses import (
@@ -22,7 +23,7 @@ from rungwise.fsm.call.table import CALL
 from support.facts import Check
 from support.tables import OTHERS_OFF
 
-DEFAULT = rungwise.Policy(limits=rungwise.Limits(**OTHERS_OFF))
+DEFAULT = Policy(limits=Limits(**OTHERS_OFF))
 """The default policy, with those rungs alone that are worked out by hand here."""
 
 RETRIED = (
@@ -110,7 +111,7 @@ BY_HAND = {
 }
 
 
-def played(policy: rungwise.Policy, name: str, backends: int = 1, **asked: Any) -> str:
+def played(policy: Policy, name: str, backends: int = 1, **asked: Any) -> str:
     (trouble,) = [each for each in troubles_of(DEFAULT, policy) if each.name == name]
     return str(course_of(policy, trouble, Scene("every attempt", backends), **asked))
 
@@ -127,7 +128,7 @@ def test_the_default_policy_handles_every_trouble_as_its_table_says() -> None:
 
 
 def test_the_default_policy_handles_each_trouble_as_is_written_down(fact: Check) -> None:
-    policy = rungwise.Policy()
+    policy = Policy()
     found = trouble_changes(policy, policy)
     alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
     for name in alone:
@@ -149,9 +150,9 @@ def test_a_trouble_that_passes_comes_first() -> None:
 
 
 def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its_body() -> None:
-    poor = rungwise.Policy(budget=rungwise.Budget(money=0.011), limits=rungwise.Limits(retries=2))
+    poor = Policy(budget=Budget(money=0.011), limits=Limits(retries=2))
     priced = {
-        "prices": rungwise.Prices(1, 10),
+        "prices": Prices(1, 10),
         "max_tokens": 1000,
         "input_tokens": 100,
     }
@@ -166,7 +167,7 @@ def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its
 
 
 def test_troubles_with_the_same_courses_share_a_line() -> None:
-    new = evolve(DEFAULT, waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
+    new = evolve(DEFAULT, waits=Waits(longest_asked=30), switch_after={"rate_limit": 1})
     found = [
         each for each in trouble_changes(DEFAULT, new) if each.scene == Scene("every attempt", 2)
     ]
@@ -182,17 +183,15 @@ def test_troubles_with_the_same_courses_share_a_line() -> None:
 
 
 def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
-    few = rungwise.Policy(budget=rungwise.Budget(attempts=3))
+    few = Policy(budget=Budget(attempts=3))
     assert played(few, "429") == "retry x2 (2, 4 s) → over_budget; 3 attempts, 6 to 9 s"
-    short = rungwise.Policy(budget=rungwise.Budget(seconds=15))
+    short = Policy(budget=Budget(seconds=15))
     assert played(short, "429") == (
         "retry x3 (2, 4, 8 s) → failed or over_budget; 3 to 4 attempts, 9 to 14 s; "
         "the path is that with the shortest waits"
     )
-    poor = rungwise.Policy(
-        budget=rungwise.Budget(money=0.021), limits=rungwise.Limits(**OTHERS_OFF)
-    )
-    priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
+    poor = Policy(budget=Budget(money=0.021), limits=Limits(**OTHERS_OFF))
+    priced = {"prices": Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
     assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
     assert trouble_changes(poor, poor)[0].new is not None
@@ -201,9 +200,7 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
 def test_without_clocks_silence_lasts_and_the_played_attempts_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    patient = rungwise.Policy(
-        timeouts=rungwise.Timeouts(first_token=None, total=50), waits=rungwise.Waits(jitter=0)
-    )
+    patient = Policy(timeouts=rungwise.Timeouts(first_token=None, total=50), waits=Waits(jitter=0))
     assert played(patient, "silence before any text") == (
         "retry x3 (2, 4, 8 s) → failed; 4 attempts, 214 s"
     )
@@ -226,8 +223,8 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
     )
     # which is soon proved
     small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")
-    old = rungwise.Policy(table=small)
-    new = rungwise.Policy(table=small.with_rung(entreat, answered=None))
+    old = Policy(table=small)
+    new = Policy(table=small.with_rung(entreat, answered=None))
     changed = [each for each in trouble_changes(old, new) if each.is_change]
     change = changed[-1]
     assert {each.names for each in changed} == {change.names}

@@ -2,11 +2,12 @@ import orjson
 import pytest
 
 import rungwise
+from rungwise import Journal, JournalMismatch, Policy, Prices, Usage, replay
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TurnContext
 from rungwise.fsm.turn.explained import read_call
 from support.played import play
 
-EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
+EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=Usage(5, 1))
 SECRET = Reply(
     "a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length"
 )
@@ -53,7 +54,7 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (
         1.125,
         0.25,
-        rungwise.Usage(5, 1),
+        Usage(5, 1),
         1,
     )
     assert (limited.status, limited.reason, limited.code, limited.asked_wait, limited.wait) == (
@@ -79,14 +80,14 @@ def test_no_contents_and_no_prompt_unless_asked_for():
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
     chain = [
-        PlainLink("one", prices=rungwise.Prices(1, 2)),
-        PlainLink("two", prices=rungwise.Prices(3, 4)),
+        PlainLink("one", prices=Prices(1, 2)),
+        PlainLink("two", prices=Prices(3, 4)),
     ]
     replies = [EMPTY, SECRET, Failure("auth", status=401), TOOL]
     result = record(*replies, contents=contents, chain=chain).result
-    journal = rungwise.Journal.from_json(result.journal.to_json())
+    journal = Journal.from_json(result.journal.to_json())
     assert journal.steps == result.journal.steps
-    again = rungwise.replay(journal)
+    again = replay(journal)
     assert (again.outcome, again.usage, again.cost, again.seconds, again.backend) == (
         result.outcome,
         result.usage,
@@ -103,29 +104,29 @@ def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
 def test_a_salvaged_and_a_cancelled_text_replay_too():
     turn = TurnContext("the prior answer", only_housekeeping=True)
     result = record(EMPTY, contents=True, turn=turn).result
-    assert rungwise.replay(result.journal).text == result.text == "the prior answer"
+    assert replay(result.journal).text == result.text == "the prior answer"
 
     call = Call(Request("hi"), contents=True, is_streaming=True)
     call.begin(1.0)
     call.hear(rungwise.Text("so far"))
     call.cancel(3.5)
-    assert rungwise.replay(call.journal).text == "so far"
-    assert rungwise.replay(call.journal).seconds == 2.5
+    assert replay(call.journal).text == "so far"
+    assert replay(call.journal).seconds == 2.5
 
 
 def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
     chain = [
-        PlainLink("dear", prices=rungwise.Prices(1, 1)),
-        PlainLink("cheap", prices=rungwise.Prices(0.1, 0.1)),
+        PlainLink("dear", prices=Prices(1, 1)),
+        PlainLink("cheap", prices=Prices(0.1, 0.1)),
     ]
-    policy = rungwise.Policy(budget=rungwise.Budget(money=0.001))
+    policy = Policy(budget=rungwise.Budget(money=0.001))
     call = Call(Request("q" * 400, max_tokens=100), policy, chain, has_compactor=True)
     call.begin(0.0)
     call.sending(0.0)
     assert call.receive(Failure("context_overflow"), 40.0).needs_compaction
     assert call.compacted([{"role": "user", "content": "z" * 5_000}], 60.0).rung == "fallback"
     call.sending(60.0)
-    call.receive(Reply("An answer.", stop_reason="stop", usage=rungwise.Usage(5, 1)), 61.0)
+    call.receive(Reply("An answer.", stop_reason="stop", usage=Usage(5, 1)), 61.0)
     assert [(step.event, step.at) for step in call.result.journal.steps] == [
         ("sent", 0.0),
         ("overflowed", 40.0),
@@ -133,12 +134,12 @@ def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
         ("sent", 60.0),
         ("answered", 61.0),
     ]
-    assert rungwise.replay(call.result.journal).outcome == "done"
+    assert replay(call.result.journal).outcome == "done"
 
 
 def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
     call = record(EMPTY)
-    assert rungwise.replay(call.journal).outcome == "cancelled"
+    assert replay(call.journal).outcome == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -162,16 +163,16 @@ def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
 def test_what_differs_first_is_named(change, says):
     document = orjson.loads(record(EMPTY, TOOL).journal.to_json())
     change(document)
-    with pytest.raises(rungwise.JournalMismatch, match=says):
-        rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document)))
+    with pytest.raises(JournalMismatch, match=says):
+        replay(Journal.from_json(orjson.dumps(document)))
 
 
 def test_another_policy_is_a_mismatch():
     journal = record(EMPTY, TOOL).journal
     with pytest.raises(
-        rungwise.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"
+        JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"
     ):
-        rungwise.replay(journal, rungwise.Policy(limits=rungwise.Limits(reasks=0)))
+        replay(journal, Policy(limits=rungwise.Limits(reasks=0)))
 
 
 @pytest.mark.parametrize(
@@ -198,6 +199,6 @@ def test_what_is_no_journal_is_refused_with_the_place(text, says):
         document = orjson.loads(record(TOOL).journal.to_json())
         text(document)
         text = orjson.dumps(document)
-    for read in (rungwise.Journal.from_json, read_call):
+    for read in (Journal.from_json, read_call):
         with pytest.raises(rungwise.ConfigurationError, match=says):
             read(text)
