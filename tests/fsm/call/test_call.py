@@ -6,14 +6,11 @@ import pickle
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import rungwise
 from rungwise import CALL, Budget, Policy, Prices, Text, Usage, replay
-from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Row
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import error_of
 
 EMPTY = Reply(stop_reason="stop", stop_raw="stop")
@@ -28,10 +25,6 @@ TOOL_ROUND = (
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
     {"role": "tool", "tool_call_id": "1", "content": "found"},
 )
-
-
-def thought(text="hm"):
-    return Reply(reasoning=text, stop_reason="stop")
 
 
 def cut(text, **fields):
@@ -67,14 +60,6 @@ def begun():
     return call
 
 
-def shown(send):
-    """Return the messages of a send, turns in the neutral form."""
-    return [
-        NEUTRAL.plain_of(said)[0] if isinstance(said, rungwise.Message) else said
-        for said in send.messages
-    ]
-
-
 def rungs(sends):
     return [send.rung for send in sends]
 
@@ -108,29 +93,6 @@ def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages(
     sent = call.sending()
     assert (sent.rung, sent.needs_compaction, sent.max_tokens) == ("compact", False, 9)
     assert call.sending() is None
-
-
-def test_what_was_delivered_is_salvaged_from_this_attempt_only():
-    call = Call(Request("hi"), is_streaming=True)
-    call.begin()
-    assert call.hear(Text("shown")) == (Text("shown"),)
-    assert call.receive(EMPTY) is None
-    assert (call.result.outcome, call.result.text) == ("salvaged", "shown")
-
-    call = Call(Request("hi"), is_streaming=True)
-    call.begin()
-    call.hear(Text("shown"))
-    call.receive(Reply("shown", stop_reason="unknown", stop_raw="weird"))
-    assert rungwise.Discard("shown") in call.drain()
-    call.receive(EMPTY)
-    assert not call.is_over
-
-
-def test_a_failure_after_delivered_text_is_a_cut():
-    call = Call(Request("hi"))
-    call.begin()
-    call.hear(Text("some text"))
-    assert call.receive(failed("server_error", status=500)).rung == "continuation"
 
 
 def test_cancelling_ends_at_once_in_every_state():
@@ -172,54 +134,6 @@ def test_the_logger_gets_a_line_a_step_without_contents(caplog):
     )
     assert "private" not in caplog.text
     assert "answer" not in caplog.text.replace("answered", "")
-
-
-REPLIES = st.sampled_from(
-    [
-        EMPTY,
-        ANSWER,
-        thought(),
-        Reply("<think>hm</think>", stop_reason="stop"),
-        cut("some more text "),
-        cut("", reasoning="hm"),
-        cut("", tool_calls=(rungwise.ToolCall("1", "read", "{"),)),
-        Reply("cut", interrupted=True),
-        Reply(interrupted=True),
-        Reply("x", stop_reason="unknown", stop_raw="weird"),
-        Reply("x", stop_reason="content_filter"),
-        Reply("x", stop_reason="paused"),
-        Reply("x", stop_reason="overflow"),
-        failed("rate_limit", asked_wait=3.0),
-        failed("rate_limit", asked_wait=300.0),
-        failed("overloaded"),
-        failed("connection"),
-        failed("connection", is_stale=True),
-        failed("unreachable"),
-        failed("auth", status=401),
-        failed("context_overflow"),
-        failed("output_cap", available_tokens=500),
-        failed("parameter_unsupported", parameter="top_p"),
-        failed("prefill_unsupported"),
-        failed("malformed"),
-    ]
-)
-
-
-@given(
-    st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5),
-    st.randoms(use_true_random=False),
-)
-def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts, random):
-    alone = [[str(step) for step in drive(*script)[0].journal.steps] for script in scripts]
-    calls = [Call(Request("hi")) for _ in scripts]
-    left = [list(script) for script in scripts]
-    for call in calls:
-        call.begin()
-    while running := [index for index, call in enumerate(calls) if not call.is_over]:
-        index = random.choice(running)
-        queue = left[index]
-        calls[index].receive(queue.pop(0) if len(queue) > 1 else queue[0])
-    assert [[str(step) for step in call.journal.steps] for call in calls] == alone
 
 
 def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
@@ -297,18 +211,6 @@ class TestSilence:
         assert call.result.usage.output_tokens == 226
         assert call.spending.charged_tokens == sum(map(most_counted, (100, 100, 26)))
 
-    @pytest.mark.parametrize("partial", [None, Reply("Part", interrupted=True)])
-    def test_a_call_that_was_cancelled_in_flight_pays_for_its_prompt_and_what_came(self, partial):
-        for sent in (True, False):
-            call = Call(self.request, self.policy, self.chain)
-            call.begin()
-            if sent:
-                call.sending()
-            usage = call.cancel(partial=partial).usage
-            assert usage.input_tokens == (100_000 if sent else 0)
-            assert usage.output_tokens == (1 if sent and partial else 0)
-            assert replay(call.journal).usage == usage
-
     @pytest.mark.parametrize("stop", ["stop", "content_filter"])
     def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
         policy = Policy(budget=Budget(output_tokens=1000))
@@ -342,16 +244,10 @@ class TestSilence:
         (lambda: Request(None), "messages"),
         (lambda: Request(5), "messages"),
         (lambda: Request("x", tools=[1]), r"tools\[0\]"),
-        (lambda: Request("x", tools="ab"), "tools"),
         (lambda: Request("x", parameters=5), "parameters"),
         (lambda: Request("x", headers={"Content-Length": "3"}), "Content-Length"),
         (lambda: Call("hi"), "request must be a Request, not str"),
-        (
-            lambda: Call(Request("x"), turn={"prior_answer": "a"}),
-            "turn must be a TurnContext, not dict",
-        ),
         (lambda: Call(Request("x"), turn={}), "turn must be a TurnContext, not dict"),
-        (lambda: Call(Request("x"), "policy"), "policy must be a Policy"),
         (lambda: Call(Request("x"), {}), "policy must be a Policy, not dict"),
         (
             lambda: Call(Request("x"), chain=PlainLink()),
@@ -360,7 +256,6 @@ class TestSilence:
         (lambda: Call(Request("x"), chain=["gpt"]), "the chain must hold backends, not str"),
         (lambda: Call(Request("x"), chain=[]), "the chain is empty"),
         (lambda: Call(Request("x")).begin("soon"), "now must be seconds"),
-        (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
         (
             lambda: begun().receive({"text": "An answer."}),
             "reply must be a Reply or a Failure, not dict",
@@ -368,11 +263,6 @@ class TestSilence:
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
         (lambda: Budget(seconds=10**400), "finite"),
-        (lambda: Row("refused", "await", 5, "entreat"), "Row.guard must be a name"),
-        (
-            lambda: CALL.with_rows(("answered", "await", None, "done")),
-            "with_rows takes rows",
-        ),
     ],
 )
 def test_names_a_value_of_the_wrong_type(build, says):
@@ -390,7 +280,9 @@ def test_failures_are_counted_for_each_backend_by_itself():
     assert call.result.backend == "two"
 
 
-@pytest.mark.parametrize(("wait", "goes_out"), [(9.0, True), (10.0, False), (11.0, False)])
+@pytest.mark.parametrize(
+    ("wait", "goes_out"), [(10.0 * (1 - 2.0**-32), True), (10.0, False), (11.0, False)]
+)
 def test_nothing_goes_out_at_the_last_second_or_after_it(wait, goes_out):
     policy = Policy(budget=Budget(seconds=10.0))
     call, _ = drive(failed("rate_limit", asked_wait=wait), ANSWER, policy=policy)

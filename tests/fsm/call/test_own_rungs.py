@@ -23,7 +23,7 @@ from rungwise import (
     replay,
     verify,
 )
-from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
+from rungwise.core import Call, Failure, Reply, Request, TableError
 from rungwise.testing import assert_call_honest, run
 from support.tables import ENTREAT, OTHERS_OFF, walk_little
 
@@ -143,19 +143,6 @@ def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[An
     return call, sent, events
 
 
-def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> None:
-    call, sent, events = played(entreating(), CATS, SKY, is_streaming=True, contents=True)
-    assert (call.result.text, call.result.parts, call.result.attempts) == (SKY.text, (SKY.text,), 2)
-    assert [getattr(message, "text", None) for message in sent[1].messages] == [
-        None,
-        "Answer about the sky.",
-    ]
-    told = [event for event in events if isinstance(event, (Text, Discard))]
-    assert told == [Text(CATS.text), Discard(CATS.text), Text(SKY.text)]
-    facts = [step.facts for step in call.journal.steps if step.event == "answered"]
-    assert ["is_off_topic" in held for held in facts] == [True, False]
-
-
 def test_when_its_rung_is_used_up_the_answer_stands() -> None:
     call, _, _ = played(entreating(), CATS, CATS)
     assert (call.result.outcome, call.result.text, call.result.parts) == (
@@ -237,16 +224,6 @@ def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
     assert [event for event in events if isinstance(event, Discard)] == [
         Discard(CUT.text + OTHER.text)
     ]
-
-
-@pytest.mark.parametrize("prefills", [False, True])
-def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> None:
-    link = PlainLink(prefills=prefills)
-    _, sent, _ = played(entreating(), CATS, CUT, REST, chain=[link])
-    said = [getattr(message, "text", None) for message in sent[2].messages]
-    went_on = [] if prefills else [Hints().continuation]
-    assert said == [None, "Answer about the sky.", CUT.text, *went_on]
-    assert sent[2].prefill is prefills
 
 
 def test_an_older_hint_still_stands_before_the_text_that_came_after_a_discard() -> None:

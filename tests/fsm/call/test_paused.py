@@ -42,16 +42,6 @@ def added(send: Send) -> list[Any]:
     return [*send.messages[1:]]
 
 
-def test_a_pause_without_a_word_goes_back_too() -> None:
-    sends, result = played(paused(SEARCH), paused(FOUND), Reply("There.", stop_reason="stop"))
-    assert [added(send) for send in sends[1:]] == [
-        [Message("assistant", (SEARCH,))],
-        [Message("assistant", (SEARCH, FOUND))],
-    ]
-    assert result.message.parts == (SEARCH, FOUND, TextPart("There."))
-    assert result.text == "There."
-
-
 def test_text_that_is_cut_after_a_pause_follows_its_blocks() -> None:
     sends, result = played(
         paused(SEARCH),

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import CALL, ConfigurationError, Policy, Rung, TurnPolicy
-from rungwise.core import TURN, Table
+from rungwise.core import Table
 from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
-from rungwise.fsm.call.table import REASK, RETRY
-from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of, merged
 from rungwise.fsm.diagram.model import Line, Picture, Settings
@@ -183,15 +181,3 @@ def test_machines_around_different_hubs_are_not_compared() -> None:
     )
     with pytest.raises(ConfigurationError, match="'think'"):
         change_of(picture_of(CALL), odd)
-
-
-def test_every_renderer_takes_a_change() -> None:
-    new = CALL.without("nudge").with_rung(APOLOGIZE, came_empty="may_reask")
-    found = change_of(picture_of(CALL), picture_of(new))
-    for format in ("mermaid", "svg", "dot"):
-        for view in ("hub", "ladder"):
-            drawn = draw(found, format, view)  # type: ignore[arg-type]
-            assert "apologize" in drawn
-            assert "nudge" in drawn
-    assert RETRY.name in draw(change_of(picture_of(CALL), picture_of(CALL)), "svg")
-    assert REASK.name not in draw(change_of(picture_of(TURN), picture_of(TURN)), "svg")

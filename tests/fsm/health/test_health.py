@@ -17,7 +17,6 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.engine.journal.record import Evidence as Recorded
 from rungwise.fsm.health.check import DUE, ONE_PROBE, verify_health
 from rungwise.fsm.health.health import (
-    NO_SYMPTOM,
     BackendHealth,
     Symptom,
     choose,
@@ -171,29 +170,10 @@ def test_what_an_attempt_shows_is_out_of_date_once_the_state_has_changed() -> No
 # who is asked
 
 
-def test_the_first_that_is_closed_is_asked() -> None:
-    broken = opened(FAILED, FAILED)
-    healthy = BackendHealth()
-    assert choose([healthy, broken], 1.0, RULES, LEASE).place == 0
-    assert choose([broken, healthy, healthy], 1.0, RULES, LEASE).place == 1
-
-
 def test_of_backends_that_are_all_open_the_first_to_come_due_is_asked_which_is_no_probe() -> None:
     both = [opened(Symptom("limited", wait, "429")) for wait in (30.0, 10.0, 20.0)]
     choice = choose(both, 1.0, RULES, LEASE)
     assert (choice.place, choice.is_probe, choice.changed) == (1, False, ())
-
-
-def test_however_many_wait_only_one_tries_it() -> None:
-    known = [opened(FAILED, FAILED), BackendHealth()]
-    first = choose(known, 5.0, RULES, LEASE)
-    assert (first.place, first.is_probe) == (0, True)
-    known[0] = first.changed[0][1]
-    assert [
-        (each.place, each.is_probe) for each in (choose(known, 9.0, RULES, LEASE) for _ in range(3))
-    ] == [(1, False)] * 3
-    known[0] = after(known[0], NO_SYMPTOM, 9.0, was_probe=True)
-    assert choose(known, 9.0, RULES, LEASE).is_probe
 
 
 class Fleet(RuleBasedStateMachine):

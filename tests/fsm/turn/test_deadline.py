@@ -18,8 +18,8 @@ from rungwise import (
     TurnPolicy,
     replay,
 )
-from rungwise.core import Action, Call, Compact, MakeCall, Request, RunTools, ToolOutcome, Turn
-from support.turns import HISTORY, OVERFLOW, QUESTION, TOOLS, calling, said
+from rungwise.core import Action, Call, Compact, MakeCall, Request, RunTools, Turn
+from support.turns import HISTORY, OVERFLOW, QUESTION, TOOLS, calling
 
 NOW = 100.0
 DEADLINE = 130.0
@@ -60,37 +60,6 @@ def again(turn: Turn) -> rungwise.TurnResult:
     journal = TurnJournal.from_json(text)
     assert journal.to_json() == text
     return replay(journal)
-
-
-def test_each_call_must_end_by_it() -> None:
-    turn = turn_with()
-    first = call_of(turn.begin(NOW))
-    send = first.begin(101.0)
-    assert send.deadline == DEADLINE
-    first.sending(101.0)
-    first.receive(calling("look"), 110.0)
-    tools = turn.called(first.result, 110.0)
-    assert isinstance(tools, RunTools)
-    second = call_of(turn.tools_ran([ToolOutcome("three herons")], 112.0))
-    send = second.begin(112.0)
-    assert send.deadline == DEADLINE
-    assert second.journal.setting.deadline == DEADLINE - 112.0
-    second.sending(112.0)
-    second.receive(said("By the lake."), 113.0)
-    assert turn.called(second.result, 113.0) is None
-    assert turn.result.outcome == "finished"
-    assert again(turn).outcome == "finished"
-
-
-def test_one_that_has_passed_sends_nothing() -> None:
-    turn = turn_with(deadline=99.0)
-    call = call_of(turn.begin(NOW))
-    assert call.begin(NOW) is None
-    assert (call.result.outcome, call.result.attempts) == ("over_budget", 0)
-    assert turn.called(call.result, NOW) is None
-    assert (turn.result.outcome, turn.result.attempts) == ("over_budget", 0)
-    assert turn.journal.setting.deadline == -1.0
-    assert again(turn).outcome == "over_budget"
 
 
 def test_tools_have_what_is_left_of_it() -> None:

@@ -26,90 +26,6 @@ from support.tables import OTHERS_OFF
 DEFAULT = Policy(limits=Limits(**OTHERS_OFF))
 """The default policy, with those rungs alone that are worked out by hand here."""
 
-RETRIED = (
-    "retry x3 (2, 4, 8 s) → failed; 4 attempts, 14 to 21 s",
-    "retry x3 (2, 4, 8 s), fallback, retry x3 (2, 4, 8 s) → failed; 8 attempts, 28 to 42 s",
-)
-OVERLOADED = (
-    RETRIED[0],
-    "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s",
-)
-NO_SHAPE = (
-    "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
-    "fallback, retry x3 (1, 2, 4 s) → failed; 5 attempts, 7 to 10.5 s",
-)
-NOT_ASKED_AGAIN = ("not asked again → failed; 1 attempt", "fallback → failed; 2 attempts")
-GONE_ON = (
-    "continuation x3 → partial; 4 attempts",
-    "continuation x3, fallback → partial; 5 attempts",
-)
-ENLARGED = (
-    "enlarge x3 → exhausted; 4 attempts",
-    "enlarge x3, fallback, enlarge x3 → exhausted; 8 attempts",
-)
-
-TWICE = (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s")
-
-BY_HAND = {
-    "429": TWICE,
-    "429 with a Retry-After of 10 s": (
-        "retry x3 (10 s each) → failed; 4 attempts, 30 s",
-        "retry x3 (10 s each), fallback, retry x3 (10 s each) → failed; 8 attempts, 60 s",
-    ),
-    "429 with a Retry-After of 120 s": (
-        "retry x3 (120 s each) → failed; 4 attempts, 360 s",
-        "retry x3 (120 s each), fallback, retry x3 (120 s each) → failed; 8 attempts, 720 s",
-    ),
-    "429 with a Retry-After of 121 s": NOT_ASKED_AGAIN,
-    "500": RETRIED,
-    "503": OVERLOADED,
-    "529": OVERLOADED,
-    "a refused connection": (
-        RETRIED[0],
-        "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s",
-    ),
-    "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
-        "retry (2 s) → over_budget; 2 attempts, 900 s",
-        "fallback → over_budget; 2 attempts, 900 s",  # of which 225 s are kept for the second
-    ),
-    # 60 s each, but the last, which nothing follows, may take its 600 s
-    "silence before any text": (
-        "retry x3 (2, 4, 8 s) → failed; 4 attempts, 794 to 801 s",
-        "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 854 to 861 s",
-    ),
-    "a stream that breaks off before any text": (
-        "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
-        "retry (1 s), fallback, retry x3 (1, 2, 4 s) → failed; 6 attempts, 8 to 12 s",
-    ),
-    "a stream that breaks off after some text": GONE_ON,
-    "an empty reply": (
-        "reask x3 (1, 2, 4 s) → exhausted; 4 attempts, 7 to 10.5 s",
-        "reask (1 s), fallback, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 8 to 12 s",
-    ),
-    "an empty reply to a tool result": (
-        "nudge, reask x3 (1, 2, 4 s) → exhausted; 5 attempts, 7 to 10.5 s",
-        "nudge, fallback, nudge, reask x3 (1, 2, 4 s) → exhausted; 7 attempts, 7 to 10.5 s",
-    ),
-    "reasoning without text": (
-        "prefill x2, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 7 to 10.5 s",
-        "prefill, fallback, prefill x2, reask x3 (1, 2, 4 s) → exhausted; 8 attempts, 7 to 10.5 s",
-    ),
-    # no other backend is asked for the rest
-    "text cut at the output cap": (GONE_ON[0], GONE_ON[0]),
-    "reasoning that fills the output cap": ENLARGED,
-    "a cut tool call": ENLARGED,
-    "an unknown finish reason": NO_SHAPE,
-    "200 with a page instead of a reply": NO_SHAPE,
-    "a refusal": ("not asked again → refused; 1 attempt", "fallback → refused; 2 attempts"),
-    "a turn that the provider pauses": GONE_ON,
-    "401": NOT_ASKED_AGAIN,
-    "400 that names a different parameter each time": (
-        "repair x3 → failed; 4 attempts",
-        "repair x3, fallback, repair x3 → failed; 8 attempts",
-    ),
-    "a prompt that is too long, without a compactor": NOT_ASKED_AGAIN,
-}
-
 
 def played(policy: Policy, name: str, backends: int = 1, **asked: Any) -> str:
     (trouble,) = [each for each in troubles_of(DEFAULT, policy) if each.name == name]
@@ -120,19 +36,13 @@ def by_name(changes: tuple[TroubleChange, ...], scene: Scene) -> dict[str, str]:
     return {name: str(each.new) for each in changes if each.scene == scene for name in each.names}
 
 
-def test_the_default_policy_handles_every_trouble_as_its_table_says() -> None:
-    found = trouble_changes(DEFAULT, DEFAULT)
-    alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
-    assert {name: (alone[name], both[name]) for name in alone} == BY_HAND
-    assert not any(each.is_change for each in found)
-
-
 def test_the_default_policy_handles_each_trouble_as_is_written_down(fact: Check) -> None:
     policy = Policy()
     found = trouble_changes(policy, policy)
     alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
     for name in alone:
         fact(name, [alone[name], both[name]])
+    assert not any(each.is_change for each in found)
 
 
 def test_a_trouble_that_passes_comes_first() -> None:

@@ -150,17 +150,6 @@ def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
 
 
 @pytest.mark.full
-def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
-    found = diff_policies(DEFAULT, limited(continuations=0))
-    assert {str(row) for row in found.die if row.source == "await"} == {
-        "await --truncated [may_continue] / spend_continuation--> continuation",
-        "await --paused [may_continue] / spend_continuation--> continuation",
-        "await --interrupted [may_resume] / spend_continuation--> continuation",
-        "await --fell_silent [may_resume] / spend_continuation--> continuation",
-    }
-
-
-@pytest.mark.full
 def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=Budget(attempts=12)))
     assert (list(found.chains), found.backends) == ([1, 2, 3], 2)

@@ -11,7 +11,6 @@ from rungwise import CALL, Fact, Policy, Rung
 from rungwise.core import Effect, Guard, Row, Table, TableError
 from rungwise.fsm.diagram import render_error
 from rungwise.fsm.engine.checker.check import check_table
-from rungwise.fsm.engine.checker.structure import problems
 from support.sampling import sampled
 from support.tables import ENTREAT, redeclaring, replacing, row_of
 
@@ -200,17 +199,6 @@ def test_a_row_that_those_before_it_leave_nothing_to_is_refused() -> None:
     )
 
 
-@pytest.mark.full
-def test_the_message_shows_the_shortest_path() -> None:
-    assert refusal(CARELESS).endswith(
-        "the shortest path to it, with every limit 1:\n"
-        "  1. ask --sent--> await\n"
-        "  2. await --came_empty [may_reask]--> reask; reasks 0 -> 1\n"
-        "  3. reask --sent--> await\n"
-        "  4. await --came_empty [may_reask]--> reask; reasks 1 -> 2"
-    )
-
-
 def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
     with pytest.raises(TableError, match=r"takes one of 'reasks'") as caught:
         Policy(table=CARELESS)
@@ -229,14 +217,6 @@ def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
     assert render_error(caught.value).startswith("<svg")
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (str(copied), copied.path) == (str(caught.value), caught.value.path)
-
-
-@pytest.mark.full
-def test_a_derived_table_is_checked_by_whoever_uses_it_and_not_before() -> None:
-    table = CALL.with_rows(Row("refused", "await", "may_reask", "reask", None))
-    assert problems(table) == ()
-    with pytest.raises(TableError, match="takes nothing"):
-        Policy(table=table)
 
 
 @pytest.mark.full

@@ -68,15 +68,6 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(1.625)]
 
 
-def test_no_contents_and_no_prompt_unless_asked_for():
-    journal = record(SECRET, TOOL).result.journal
-    assert "private" not in journal.to_json()
-    assert "private" not in repr(journal)
-    with_contents = record(SECRET, TOOL, contents=True).result.journal.to_json()
-    assert "a private answer" in with_contents
-    assert "private prompt" not in with_contents
-
-
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
     chain = [
