@@ -88,12 +88,6 @@ def test_its_waits_are_of_the_series_that_it_names() -> None:
     assert [step.wait for step in call.journal.steps if step.wait] == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("wrong", ["x", None, 1.5, 10**6, -1, True])
-def test_a_limit_that_is_no_number_of_times_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
-        Limits(pleas=wrong)
-
-
 def test_a_hint_of_an_unknown_rung_is_refused_with_the_name_that_was_meant() -> None:
     with pytest.raises(ConfigurationError, match="unknown rung 'entraet'; did you mean 'entreat'"):
         Policy(table=TABLE, hints=Hints(rungs={"entraet": "x"}))

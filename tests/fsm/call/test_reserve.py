@@ -42,6 +42,10 @@ def assert_replays(call: Call) -> None:
     assert replayed.journal.steps == call.journal.steps
 
 
+def asked_by(call: Call) -> list[str]:
+    return [step.backend for step in call.journal.steps if step.event == "sent"]
+
+
 def path(call: Call) -> list[str]:
     return [
         f"{step.event} [{step.guard}] -> {step.target}"
@@ -124,10 +128,10 @@ def test_an_attempt_is_kept_for_each_backend() -> None:
     call = sent(Budget(attempts=4), CHAIN)
     call.receive(BUSY, 0.0)
     call.receive(BUSY, 0.0)
-    assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "one"]
+    assert asked_by(call) == ["one", "one"]
     call.receive(BUSY, 0.0)
     call.receive(Reply("In the reeds.", stop_reason="stop"), 0.0)
-    assert [step.backend for step in call.journal.steps if step.event == "sent"] == [
+    assert asked_by(call) == [
         "one",
         "one",
         "two",
@@ -140,7 +144,7 @@ def test_who_comes_first_is_asked_first_where_there_are_too_few_attempts() -> No
     call = sent(Budget(attempts=2), CHAIN)
     assert call.receive(BUSY, 0.0) is not None
     assert call.receive(BUSY, 0.0) is None
-    assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "two"]
+    assert asked_by(call) == ["one", "two"]
     assert call.result.outcome == "over_budget"
 
 

@@ -33,6 +33,11 @@ from support.sharing import PRICED, answer, begun, over_budget, sent, spend, wai
 BUSY = Failure("rate_limit", status=429, asked_wait=30.0)
 
 
+def assert_replays(call: Call) -> None:
+    replayed = replay(Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
 # what is reserved
 
 
@@ -55,8 +60,7 @@ def test_a_first_attempt_that_waits_into_the_time_of_the_next_backend_yields(bac
         ("ran_out", "must_yield"),
         ("sent", None),
     ]
-    replayed = replay(Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_a_fallback_that_waits_into_the_time_of_the_next_backend_is_passed_over() -> None:
@@ -72,8 +76,7 @@ def test_a_fallback_that_waits_into_the_time_of_the_next_backend_is_passed_over(
     assert (gone.backend, call.position.attempts) == (2, 2)
     assert [step.backend for step in call.journal.steps if step.event == "skipped"] == ["two"]
     call.receive(answer(10), 81.0)
-    replayed = replay(Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_the_budget_that_others_hold_is_named() -> None:
@@ -559,8 +562,7 @@ def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_rep
         assert call.position.state == "compact"
         call.compacted([{"role": "user", "content": "Where do they nest? " * 400}])
         assert "money" in over_budget(call, 2.0)
-        replayed = replay(Journal.from_json(call.journal.to_json()))
-        assert replayed.journal.steps == call.journal.steps
+        assert_replays(call)
         assert spare is None or not spare.is_over
 
 
@@ -579,8 +581,7 @@ def test_a_call_that_passes_over_backends_replays(
     call = run(policy, [Failure("auth")], chain=chain, within=SharedBudget(Budget(money=0.001)))
     assert call.result.outcome == ("failed" if 1.0 in prices else "over_budget")
     assert call.result.attempts == prices.count(1.0)
-    replayed = replay(Journal.from_json(call.journal.to_json()))
-    assert replayed.journal.steps == call.journal.steps
+    assert_replays(call)
 
 
 def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:

@@ -116,12 +116,6 @@ def test_it_opens_after_two_failures_in_a_row(evidence: Symptom) -> None:
     assert opened(evidence, ANSWERED, FAILED).state == "closed"
 
 
-@pytest.mark.parametrize("event", ["limited", "rejected_key"])
-def test_it_opens_at_once_for_as_long_as_it_asked(event: str) -> None:
-    health = opened(Symptom(event, 17.0, "429"))
-    assert (health.state, health.until, health.why) == ("open", 17.0, "429")
-
-
 def test_it_stays_open_twice_as_long_each_time_up_to_the_longest() -> None:
     health = opened(FAILED, FAILED)
     now = 0.0

@@ -4,7 +4,7 @@ small limits.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +23,6 @@ from rungwise import (
     Reserve,
     Rung,
     Timeouts,
-    ToolCall,
     Usage,
     Waits,
 )
@@ -735,54 +734,6 @@ def test_a_budget_of_seconds_is_waited_for_to_all_but_its_end(
     assert found.attained < seconds
     assert found.note.endswith("and never reach it")
     check_path(CALL, given, found)
-
-
-@pytest.mark.parametrize("backends", [1, pytest.param(2, marks=pytest.mark.full)])
-def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained(
-    backends: int,
-) -> None:
-    """Try every script of a few replies on real calls, whatever the search believes of rows and
-    facts.
-    """
-    waits = Waits(longest_asked=3.0, reask_base=4.0, jitter=0.0)
-    policy = Policy(
-        waits=waits, budget=Budget(attempts=4), limits=Limits(retries=1, reasks=1, continuations=1)
-    )
-    kinds: list[Reply | Failure] = [
-        Reply("Some text that was cut.", stop_reason="length", usage=Usage(10, 100)),
-        Reply(
-            "Some text that broke off.",
-            interrupted=True,
-            failure=Failure("connection", asked_wait=3.0),
-        ),
-        Reply(stop_reason="stop", usage=Usage(10, 100)),
-        Reply(
-            tool_calls=(ToolCall("1", "look_up", "{"),), stop_reason="length", usage=Usage(10, 100)
-        ),
-        Failure("malformed"),
-        Failure("server_error", asked_wait=3.0),
-        Failure("auth"),
-        Failure("context_overflow"),
-    ]
-    links = [PlainLink(f"backend {number}") for number in range(backends)]
-    found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, 100, 10)
-    spent = [0.0, 0.0]
-    for script in product(kinds, repeat=4):
-        call = play(
-            policy,
-            script,
-            chain=links,
-            request=Request("hi", max_tokens=100),
-            has_compactor=True,
-        )
-        waited = sum(
-            step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent"
-        )
-        spent = [max(spent[0], call.result.attempts), max(spent[1], waited)]
-    for worst, most in zip(found[:2], spent, strict=True):
-        assert most <= worst.value
-        assert worst.attained <= most
-        assert not worst.is_exact or most == worst.value
 
 
 @pytest.mark.full

@@ -45,23 +45,6 @@ def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     return {change.name: (change.old, change.new) for change in found.fields}
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (DEFAULT, Policy()),
-        pytest.param(TURN_POLICY, TurnPolicy(call=Policy()), marks=pytest.mark.full),
-    ],
-)
-def test_a_policy_does_not_differ_from_itself(old: AnyPolicy, new: AnyPolicy) -> None:
-    found = diff_policies(old, new, 1)
-    assert found.is_empty
-    assert (
-        found.to_text()
-        == found.to_markdown()
-        == "Nothing changes: the two policies are the same.\n"
-    )
-
-
 def test_every_part_of_a_policy_is_compared() -> None:
     new = Policy(
         limits=Limits(retries=5, fallbacks=1),
