@@ -287,20 +287,15 @@ def test_a_call_that_was_cancelled_shows_nothing() -> None:
     assert symptom_of(Observation(evidence=Recorded(event="cancelled"))).event is None
 
 
-def test_a_wait_that_was_asked_for_and_the_reason_are_kept() -> None:
+@pytest.mark.parametrize(("asked", "kept"), [(3, 3), pytest.param(10**15, 86_400.0, id="for ever")])
+def test_a_wait_that_was_asked_for_is_kept_up_to_a_day_with_its_reason(
+    asked: float, kept: float
+) -> None:
     observation = Observation(
         evidence=Recorded(event="failed_transiently"),
-        failure=Failure("rate_limit", 429, asked_wait=3),
+        failure=Failure("rate_limit", 429, asked_wait=asked),
     )
-    assert symptom_of(observation) == Symptom("limited", 3, "429")
-
-
-def test_nobody_can_ask_never_to_be_asked_again() -> None:
-    observation = Observation(
-        evidence=Recorded(event="failed_transiently"),
-        failure=Failure("rate_limit", 429, asked_wait=10**15),
-    )
-    assert symptom_of(observation).asked_wait == 86_400.0
+    assert symptom_of(observation) == Symptom("limited", kept, "429")
 
 
 # the rules
