@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import rungwise
-from rungwise import CALL, Budget, Policy, Prices, Text, Usage, replay
+from rungwise import CALL, Budget, Policy, Prices, Usage, replay
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.run.result import error_of
@@ -93,20 +93,6 @@ def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages(
     sent = call.sending()
     assert (sent.rung, sent.needs_compaction, sent.max_tokens) == ("compact", False, 9)
     assert call.sending() is None
-
-
-def test_cancelling_ends_at_once_in_every_state():
-    call = Call(Request("hi"))
-    call.begin()
-    assert call.cancel().outcome == "cancelled"
-    call = Call(Request("hi"), is_streaming=True)
-    call.begin()
-    call.hear(Text("shown"))
-    assert call.cancel().text == "shown"
-    assert call.cancel().text == "shown"
-    assert Call(Request("hi")).cancel().attempts == 0
-    call, _ = drive(ANSWER)
-    assert call.cancel().outcome == "done"
 
 
 def test_a_driver_out_of_step_gets_an_error_and_nothing_changes():
@@ -223,19 +209,6 @@ class TestSilence:
         policy = Policy(budget=Budget(output_tokens=20_000))
         _, sends = drive(failed("timeout"), ANSWER, policy=policy)
         assert [send.max_tokens for send in sends] == [9_996, (19_992 - most_counted(9_996)) // 2]
-
-    @pytest.mark.parametrize(
-        "failure",
-        [
-            failed("server_error", status=502),
-            failed("unreachable", exception=type("ConnectError", (OSError,), {})()),
-        ],
-    )
-    def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
-        policy = Policy(budget=Budget(output_tokens=250))
-        call, sends = drive(failure, policy=policy, request=Request("hi", max_tokens=100))
-        assert [send.max_tokens for send in sends] == [100] * 4
-        assert call.result.usage == Usage()
 
 
 @pytest.mark.parametrize(

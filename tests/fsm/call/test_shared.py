@@ -140,11 +140,6 @@ def test_money_is_reserved_for_the_prompt_and_the_longest_answer(money: float, w
     assert second.sending(1.0) is not None
 
 
-def test_the_dearest_price_of_a_prompt_is_reserved() -> None:
-    dear = [PlainLink("dear", prices=Prices(2.0, 10.0, cache_creation=500.0))]
-    assert "money" in over_budget(begun(SharedBudget(Budget(money=0.004)), chain=dear))
-
-
 def test_the_own_budget_of_a_call_holds_beside_the_shared_one() -> None:
     shared = SharedBudget(Budget(output_tokens=10_000))
     call = sent(shared, 500, policy=Policy(budget=Budget(output_tokens=208)))
@@ -380,17 +375,6 @@ def test_a_call_that_is_dropped_is_counted_as_if_it_had_used_what_it_held() -> N
     assert shared.usage == Usage(10, 108, estimated=True)
     send = third.sending()
     assert most_counted(send.max_tokens or 0) == 250 - 108
-
-
-def test_a_call_that_is_dropped_before_it_sends_leaves_nothing() -> None:
-    shared = SharedBudget(Budget(output_tokens=108))
-    calls = [begun(shared)]
-    assert calls[0].reserve(lambda: None)
-    calls += [waiting(shared)[0]]
-    calls.clear()
-    gc.collect()
-    assert (shared.attempts, shared.usage) == (0, Usage())
-    assert begun(shared).reserve(lambda: None)
 
 
 def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(

@@ -3,6 +3,7 @@ can fail.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -40,10 +41,12 @@ from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import caller, compaction, tool_round
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.turn_journal import TurnRecorder
+from support import turns
 from support.sampling import examples
+from support.turns import OVERFLOW, cut, said
 
-USAGE = Usage(10, 5)
 TEXT = "Herons nest in the reeds by the lake."
+calling = partial(turns.calling, arguments='{"path": "x"}')
 ONCE = TurnPolicy(
     auto_continues=1,
     call=Policy(
@@ -59,27 +62,15 @@ SMALL = evolve(ONCE, auto_continues=3)
 SILENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
-def said(text: str, stop: Any = "stop") -> Reply:
-    return Reply(text, stop_reason=stop, stop_raw=stop, usage=USAGE)
-
-
-def calling(*names: str, text: str = "", arguments: str = '{"path": "x"}') -> Reply:
-    made = [ToolCall(f"c{place}", name, arguments) for place, name in enumerate(names)]
-    return Reply(
-        text, tool_calls=made, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE
-    )
-
-
 def script(*replies: Reply | Failure, **fields: Any) -> testing.TurnScript:
     return testing.TurnScript(replies, **fields)
 
 
-OVERFLOW = Failure("context_overflow")
 EMPTY = said("")
 NOTED = script(calling("note", text=TEXT), calling("look_up"), EMPTY)
 LOOKED = script(calling("look_up", "write", text="I look, and then I write."), said(TEXT))
 SUMMED_UP = script(calling("look_up"), calling("look_up"), said(TEXT))
-CUT = script(said("Herons nest in ", "length"), said("the reeds."))
+CUT = script(cut("Herons nest in "), said("the reeds."))
 HANDED = script(calling("look_up", "ask_user"))
 SHORTENED = script(OVERFLOW, said(TEXT), asked="a turn of ours", compactor=TurnCompactor())
 HUGE = script(calling("look_up"), said(TEXT), tools=[ToolPlay("returns much text")])

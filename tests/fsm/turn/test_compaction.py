@@ -112,11 +112,6 @@ def test_no_more_goes_than_can() -> None:
     assert OldestFirst(keep=2)(AGENT, 0) is AGENT
 
 
-@pytest.mark.parametrize("keep", [1, 2])
-def test_the_last_messages_begin_with_the_call_of_their_results(keep: int) -> None:
-    assert OldestFirst(keep=keep)(AGENT, ALL)[-2:] == AGENT[-2:]
-
-
 def test_the_question_of_a_turn_in_progress_stays_while_its_first_exchanges_go() -> None:
     long_turn = (FIRST, answer("Kingfishers."), SECOND, asks("a"), says("a"), asks("b"), says("b"))
     assert OldestFirst(keep=1)(long_turn, ALL) == (*long_turn[:3], *long_turn[5:])

@@ -27,6 +27,9 @@ DEFAULT = Policy(limits=Limits(**OTHERS_OFF))
 """The default policy, with those rungs alone that are worked out by hand here."""
 
 
+PRICED = {"prices": Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
+
+
 def played(policy: Policy, name: str, backends: int = 1, **asked: Any) -> str:
     (trouble,) = [each for each in troubles_of(DEFAULT, policy) if each.name == name]
     return str(course_of(policy, trouble, Scene("every attempt", backends), **asked))
@@ -61,16 +64,11 @@ def test_a_trouble_that_passes_comes_first() -> None:
 
 def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its_body() -> None:
     poor = Policy(budget=Budget(money=0.011), limits=Limits(retries=2))
-    priced = {
-        "prices": Prices(1, 10),
-        "max_tokens": 1000,
-        "input_tokens": 100,
-    }
     assert (
-        played(poor, "a refused connection", **priced)
+        played(poor, "a refused connection", **PRICED)
         == "retry x2 (2, 4 s) → failed; 3 attempts, 6 to 9 s"
     )
-    assert played(poor, "a stream that breaks off before any text", **priced).startswith(
+    assert played(poor, "a stream that breaks off before any text", **PRICED).startswith(
         "retry (1 s) → over_budget"
     )
     assert played(DEFAULT, "503", 2).endswith("6 attempts, 16 to 24 s")
@@ -101,8 +99,7 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
         "the path is that with the shortest waits"
     )
     poor = Policy(budget=Budget(money=0.021), limits=Limits(**OTHERS_OFF))
-    priced = {"prices": Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
-    assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
+    assert played(poor, "a refusal", 2, **PRICED).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
     assert trouble_changes(poor, poor)[0].new is not None
 

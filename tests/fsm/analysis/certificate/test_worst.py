@@ -297,6 +297,7 @@ def test_a_rung_that_sends_nothing_spends_its_counter_and_no_attempt(
     check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 1000, DEARER)
 
 
+REASKS_WAIT = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
 UNPAID = [Prices(1e12, 1e12), Prices(1e12, 1e12), Prices(1.0, 1.0)]
 
 
@@ -313,14 +314,8 @@ def test_a_backend_that_cannot_be_paid_for_leaves_its_attempt_to_the_others(
     prices: list[Prices], attempts: int
 ) -> None:
     given = limits(retries=1, fallbacks=len(prices) - 1)
-    waits = Waits(
-        retry_base=0.0,
-        reask_base=10.0,
-        jitter=0.0,
-        longest_asked=0.0,
-    )
     policy = Policy(
-        limits=Limits(**given), budget=UNTIMED(attempts=attempts, money=1.0), waits=waits
+        limits=Limits(**given), budget=UNTIMED(attempts=attempts, money=1.0), waits=REASKS_WAIT
     )
     waiting = worst_cases(policy, given, prices, 100, 100)[1]
     call = play(policy, [Failure("malformed")], chain=links_of(prices))
@@ -332,14 +327,8 @@ def test_a_backend_that_cannot_be_paid_for_leaves_its_attempt_to_the_others(
 @pytest.mark.parametrize("fallbacks", [1, 2])
 @pytest.mark.parametrize("attempts", [1, 2, 3, 4])
 def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -> None:
-    waits = Waits(
-        retry_base=0.0,
-        reask_base=10.0,
-        jitter=0.0,
-        longest_asked=0.0,
-    )
     for more in ({"retries": 1}, {"retries": 2, "reasks": 1}):
-        policy = Policy(budget=UNTIMED(attempts=attempts), waits=waits)
+        policy = Policy(budget=UNTIMED(attempts=attempts), waits=REASKS_WAIT)
         check_against_brute_force(policy, limits(**more, fallbacks=fallbacks), 4096)
 
 

@@ -21,7 +21,6 @@ BACK, REFUSED, REASK = (
     row_of("came_empty", "may_reask"),
 )
 ANOTHER = row_of("refused", "may_ask_another")
-DELIVERED = row_of("came_empty", "has_delivered")
 
 
 def refusal(table: Table) -> str:
@@ -46,9 +45,7 @@ FAULTS = [
         "unknown effect 'spend_falback'",
         "did you mean 'spend_fallback'?",
     ),
-    (changed(BACK, effect="retries"), "unknown effect 'retries'", ""),
     (changed(BACK, target="falback"), "unknown target 'falback'", "did you mean 'fallback'?"),
-    (changed(REFUSED, target="refusd"), "unknown target 'refusd'", "did you mean 'refused'?"),
     (changed(REFUSED, source="awiat"), "nothing leads to 'awiat'", "did you mean 'await'?"),
     (changed(REFUSED, source="done"), "leaves 'done', which is an outcome and final", ""),
     (changed(row_of("answered", None), event="an swered"), "the event 'an swered' is no name", ""),
@@ -72,19 +69,8 @@ FAULTS = [
         "nothing leads to 'nudge'",
         "",
     ),
-    (changed(DELIVERED, guard="reasks"), "unknown guard 'reasks'", ""),
     (changed(REASK, effect="spend_nudge"), "takes one of 'nudges', but its guard did not find", ""),
     (changed(REASK, effect=None), "takes nothing", "2. await --came_empty [may_reask]--> reask"),
-    (
-        changed(REASK, effect="count_attempt"),
-        "changes the count of attempts, which only a send does",
-        "",
-    ),
-    (
-        changed(row_of("failed_transiently", None), effect="spend_retry"),
-        "a row that ends the call has nothing",
-        "",
-    ),
     (
         redeclaring(CALL, Guard("may_repair", counter="repairs", holds="wiat_fits")),
         "fact 'wiat_fits'",

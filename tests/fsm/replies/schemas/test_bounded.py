@@ -220,7 +220,7 @@ def test_a_pattern_that_cannot_be_bounded_is_refused_when_the_tool_is_made(
 def test_unevaluated_properties_take_plain_patterns_alone() -> None:
     plain = {"patternProperties": {"^x-": {}}, "unevaluatedProperties": False}
     assert told(plain, {"x-a": 1}) is None
-    assert "unevaluated" in str(told(plain, {"y": 1}).lower() if told(plain, {"y": 1}) else "")
+    assert "unevaluated" in str(told(plain, {"y": 1})).lower()
     with pytest.raises(ConfigurationError, match="use additionalProperties instead"):
         told(
             {"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False}, {}

@@ -301,12 +301,6 @@ def test_equal_rows_may_be_cut_anywhere(row: str, head: str) -> None:
         assert whole[:size] + run(whole[:size], list(whole[size:])) == whole
 
 
-def test_releases_ordinary_text_early() -> None:
-    seam = SeamFilter(STORY * 50)
-    held = [letter for letter in " happy there, as foxes are." if not seam.feed(letter)]
-    assert len(held) <= 2
-
-
 @pytest.mark.parametrize("spaces", ["", "\n\n "])
 def test_a_stream_looks_for_an_overlap_near_the_end_of_a_long_text(spaces: str) -> None:
     text = (
