@@ -16,7 +16,6 @@ from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.clocks.waiting import backoff
 
 SILENCE = Failure("silence")
-SAID = "The bittern booms by night in"
 UNLIMITED = Budget(seconds=None)
 CHAIN = (PlainLink("one"), PlainLink("two"))
 

@@ -23,7 +23,6 @@ PRICES = Prices(1.0, 2.0)
 CHAIN = tuple(PlainLink(name, prices=PRICES) for name in ("one", "two", "three"))
 BUSY = Failure("server_error", status=500)
 HUNG = Failure("timeout")
-CUT = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(10, 300))
 
 
 def sent(budget: Budget, chain: tuple[PlainLink, ...] = CHAIN[:2], **more: object) -> Call:
@@ -200,31 +199,6 @@ def test_the_deadline_of_a_shared_budget_counts_likewise() -> None:
     shared = SharedBudget(Budget(attempts=100, seconds=40.0))
     call = sent(Budget(seconds=900), within=shared)
     assert call.clocks().ends_by == 30.0
-
-
-@pytest.mark.parametrize("deadline", [None, 50.0])
-@pytest.mark.parametrize("within", [False, True])
-def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | None) -> None:
-    shared = (
-        SharedBudget(Budget(attempts=100, seconds=80.0, output_tokens=10_000)) if within else None
-    )
-    budget = Budget(seconds=100, output_tokens=5000)
-    call = sent(
-        budget,
-        CHAIN,
-        max_tokens=1000,
-        within=shared,
-        deadline=deadline,
-    )
-    now = 0.0
-    for came in (BUSY, BUSY, CUT, BUSY, HUNG, BUSY, BUSY, BUSY):
-        now += 9.0
-        if call.receive(came, now) is None or call.sending(now) is None:
-            break
-    if not call.is_over:
-        call.cancel(now)
-    assert any(step.guard == "must_yield" for step in call.journal.steps)
-    assert_replays(call)
 
 
 # shared budgets

@@ -503,38 +503,6 @@ def recorded(shared: SharedBudget, **options: Any) -> Call:
     return call
 
 
-@pytest.mark.parametrize(
-    "budget",
-    [
-        Budget(output_tokens=100),
-        Budget(money=0.0011),
-        Budget(attempts=2),
-        Budget(seconds=10),
-        Budget(),
-    ],
-    ids=["tokens", "money", "attempts", "seconds", "nothing"],
-)
-@pytest.mark.parametrize("is_inner", [False, True])
-def test_a_call_replays_to_the_same_steps(budget: Budget, is_inner: bool) -> None:
-    other = SharedBudget(Budget(output_tokens=5000))
-    shared = SharedBudget(budget, within=other) if is_inner else SharedBudget(budget)
-    call = recorded(shared, chain=PRICED)
-    journal = Journal.from_json(call.journal.to_json())
-    replayed = replay(journal)
-    assert replayed.journal.steps == call.journal.steps
-    assert replayed.journal.to_json() == call.journal.to_json()
-    assert (replayed.outcome, replayed.cause, replayed.usage) == (
-        call.result.outcome,
-        call.result.cause,
-        call.result.usage,
-    )
-    assert (
-        journal.setting.within
-        == shared.budgets
-        == ((budget, other.budget) if is_inner else (budget,))
-    )
-
-
 def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_replays() -> None:
     for others in (False, True):
         shared = SharedBudget(Budget(money=0.002))

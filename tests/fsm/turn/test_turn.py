@@ -139,20 +139,6 @@ def plain(played: Played) -> list[tuple[str, Any]]:
     return [(each["role"], each.get("content")) for each in played.result.plain_messages]
 
 
-def test_an_answer_finishes_the_turn_after_one_call() -> None:
-    played = play(said(TEXT))
-    result = played.result
-    assert (result.outcome, result.text, result.cause, result.calls, result.attempts) == (
-        "finished",
-        TEXT,
-        None,
-        1,
-        1,
-    )
-    assert plain(played) == [("user", "Where do herons nest?"), ("assistant", TEXT)]
-    assert result.usage == USAGE
-
-
 def test_a_summary_that_calls_tools_gets_none_and_ends_the_turn() -> None:
     played = play(
         calls("look"),
@@ -463,15 +449,6 @@ def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() ->
 def test_parameters_cannot_take_the_tools_away() -> None:
     with pytest.raises(ConfigurationError, match="'tools'"):
         Turn(Request("hello", parameters={"tools": []}), tools=TOOLS)
-
-
-def test_journals_hold_no_texts_unless_asked_to() -> None:
-    replies = (calls("look", text="I look at herons."), said(TEXT))
-    silent = play(*replies)
-    talkative = play(*replies, contents=True)
-    for word in ("heron", "Heron", "look"):
-        assert word not in silent.turn.journal.to_json()
-        assert word in talkative.turn.journal.to_json()
 
 
 def interrupted_once(turn: Turn, step: str, monkeypatch: pytest.MonkeyPatch) -> None:

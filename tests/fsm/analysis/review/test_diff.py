@@ -28,7 +28,6 @@ from rungwise.fsm.analysis.review.diff import events_of, redeclared, waits_of
 from rungwise.fsm.analysis.review.words import words_that_differ
 from rungwise.fsm.call.table import NUDGE
 
-AnyPolicy = Policy | TurnPolicy
 DEFAULT = Policy()
 TURN_POLICY = TurnPolicy()
 PRICED = [

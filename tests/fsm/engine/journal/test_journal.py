@@ -2,8 +2,8 @@ import orjson
 import pytest
 
 import rungwise
-from rungwise import Journal, JournalMismatch, Policy, Prices, Usage, replay
-from rungwise.core import Call, Failure, PlainLink, Reply, Request, TurnContext
+from rungwise import Journal, JournalMismatch, Policy, Usage, replay
+from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.turn.explained import read_call
 from support.played import play
 
@@ -66,66 +66,6 @@ def test_every_step_says_what_decided_and_what_it_cost():
     )
     assert [step.cap for step in steps if step.event == "sent"] == [700, 700, 1400, 1400]
     assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(1.625)]
-
-
-@pytest.mark.parametrize("contents", [False, True])
-def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
-    chain = [
-        PlainLink("one", prices=Prices(1, 2)),
-        PlainLink("two", prices=Prices(3, 4)),
-    ]
-    replies = [EMPTY, SECRET, Failure("auth", status=401), TOOL]
-    result = record(*replies, contents=contents, chain=chain).result
-    journal = Journal.from_json(result.journal.to_json())
-    assert journal.steps == result.journal.steps
-    again = replay(journal)
-    assert (again.outcome, again.usage, again.cost, again.seconds, again.backend) == (
-        result.outcome,
-        result.usage,
-        result.cost,
-        result.seconds,
-        result.backend,
-    )
-    assert (again.text, again.tool_calls) == (
-        (result.text, result.tool_calls) if contents else ("", ())
-    )
-    assert again.journal.to_json() == result.journal.to_json()
-
-
-def test_a_salvaged_and_a_cancelled_text_replay_too():
-    turn = TurnContext("the prior answer", only_housekeeping=True)
-    result = record(EMPTY, contents=True, turn=turn).result
-    assert replay(result.journal).text == result.text == "the prior answer"
-
-    call = Call(Request("hi"), contents=True, is_streaming=True)
-    call.begin(1.0)
-    call.hear(rungwise.Text("so far"))
-    call.cancel(3.5)
-    assert replay(call.journal).text == "so far"
-    assert replay(call.journal).seconds == 2.5
-
-
-def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
-    chain = [
-        PlainLink("dear", prices=Prices(1, 1)),
-        PlainLink("cheap", prices=Prices(0.1, 0.1)),
-    ]
-    policy = Policy(budget=rungwise.Budget(money=0.001))
-    call = Call(Request("q" * 400, max_tokens=100), policy, chain, has_compactor=True)
-    call.begin(0.0)
-    call.sending(0.0)
-    assert call.receive(Failure("context_overflow"), 40.0).needs_compaction
-    assert call.compacted([{"role": "user", "content": "z" * 5_000}], 60.0).rung == "fallback"
-    call.sending(60.0)
-    call.receive(Reply("An answer.", stop_reason="stop", usage=Usage(5, 1)), 61.0)
-    assert [(step.event, step.at) for step in call.result.journal.steps] == [
-        ("sent", 0.0),
-        ("overflowed", 40.0),
-        ("ran_out", 60.0),
-        ("sent", 60.0),
-        ("answered", 61.0),
-    ]
-    assert replay(call.result.journal).outcome == "done"
 
 
 def test_a_call_that_had_not_ended_replays_as_far_as_it_went():

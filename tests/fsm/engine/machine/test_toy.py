@@ -158,13 +158,3 @@ def test_a_broken_toy_is_refused_with_its_path_and_caught_by_the_kit() -> None:
     wrong = tampered(knock, table=TOY, count=lambda count: None)
     with pytest.raises(AssertionError, match=COUNTS):
         assert_run_holds(wrong, LIMITS, [("sent", ()), ("stayed_quiet", ())])
-
-
-def test_counters_that_refill_others_are_weighed_by_the_same_search() -> None:
-    ring = Rung("ring", limit=2, refills="knocks")
-    table = TOY.with_rung(ring, stayed_quiet=None)
-    check_table(table)
-    limits = {**LIMITS, "rings": 2}
-    found = longest(moves_of(table, limits), table.start, limits, table.ranks, lambda at: 1, None)
-    assert found.value == 1 + 4 + 2 * (1 + 4)
-    assert table.ranks == (("rings",), ("knocks",))
