@@ -377,6 +377,17 @@ def test_a_call_that_is_dropped_is_counted_as_if_it_had_used_what_it_held() -> N
     assert most_counted(send.max_tokens or 0) == 250 - 108
 
 
+def test_a_call_that_is_dropped_before_it_sends_leaves_nothing() -> None:
+    shared = SharedBudget(Budget(output_tokens=108))
+    calls = [begun(shared)]
+    assert calls[0].reserve(lambda: None)
+    calls += [waiting(shared)[0]]
+    calls.clear()
+    gc.collect()
+    assert (shared.attempts, shared.usage) == (0, Usage())
+    assert begun(shared).reserve(lambda: None)
+
+
 def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
