@@ -6,13 +6,11 @@ import pickle
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import rungwise
-from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Row
+from rungwise import CALL, Budget, Policy, Prices, Usage, replay
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import error_of
 
 EMPTY = Reply(stop_reason="stop", stop_raw="stop")
@@ -20,17 +18,13 @@ ANSWER = Reply(
     "An answer.",
     stop_reason="stop",
     stop_raw="stop",
-    usage=rungwise.Usage(3, 4),
+    usage=Usage(3, 4),
 )
 TOOL_ROUND = (
     {"role": "user", "content": "look it up"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
     {"role": "tool", "tool_call_id": "1", "content": "found"},
 )
-
-
-def thought(text="hm"):
-    return Reply(reasoning=text, stop_reason="stop")
 
 
 def cut(text, **fields):
@@ -50,9 +44,7 @@ def drive(
     **options,
 ):
     """Run a call over replies, the last one for ever; return it with everything it sent."""
-    call = Call(
-        request or Request(messages), policy or rungwise.Policy(), chain or [PlainLink()], **options
-    )
+    call = Call(request or Request(messages), policy or Policy(), chain or [PlainLink()], **options)
     sends = []
     left = list(replies)
     send = call.begin()
@@ -66,14 +58,6 @@ def begun():
     call = Call(Request("x"))
     call.begin()
     return call
-
-
-def shown(send):
-    """Return the messages of a send, turns in the neutral form."""
-    return [
-        NEUTRAL.plain_of(said)[0] if isinstance(said, rungwise.Message) else said
-        for said in send.messages
-    ]
 
 
 def rungs(sends):
@@ -111,43 +95,6 @@ def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages(
     assert call.sending() is None
 
 
-def test_what_was_delivered_is_salvaged_from_this_attempt_only():
-    call = Call(Request("hi"), is_streaming=True)
-    call.begin()
-    assert call.hear(rungwise.Text("shown")) == (rungwise.Text("shown"),)
-    assert call.receive(EMPTY) is None
-    assert (call.result.outcome, call.result.text) == ("salvaged", "shown")
-
-    call = Call(Request("hi"), is_streaming=True)
-    call.begin()
-    call.hear(rungwise.Text("shown"))
-    call.receive(Reply("shown", stop_reason="unknown", stop_raw="weird"))
-    assert rungwise.Discard("shown") in call.drain()
-    call.receive(EMPTY)
-    assert not call.is_over
-
-
-def test_a_failure_after_delivered_text_is_a_cut():
-    call = Call(Request("hi"))
-    call.begin()
-    call.hear(rungwise.Text("some text"))
-    assert call.receive(failed("server_error", status=500)).rung == "continuation"
-
-
-def test_cancelling_ends_at_once_in_every_state():
-    call = Call(Request("hi"))
-    call.begin()
-    assert call.cancel().outcome == "cancelled"
-    call = Call(Request("hi"), is_streaming=True)
-    call.begin()
-    call.hear(rungwise.Text("shown"))
-    assert call.cancel().text == "shown"
-    assert call.cancel().text == "shown"
-    assert Call(Request("hi")).cancel().attempts == 0
-    call, _ = drive(ANSWER)
-    assert call.cancel().outcome == "done"
-
-
 def test_a_driver_out_of_step_gets_an_error_and_nothing_changes():
     call = Call(Request("hi"))
     with pytest.raises(IllegalEvent):
@@ -175,54 +122,6 @@ def test_the_logger_gets_a_line_a_step_without_contents(caplog):
     assert "answer" not in caplog.text.replace("answered", "")
 
 
-REPLIES = st.sampled_from(
-    [
-        EMPTY,
-        ANSWER,
-        thought(),
-        Reply("<think>hm</think>", stop_reason="stop"),
-        cut("some more text "),
-        cut("", reasoning="hm"),
-        cut("", tool_calls=(rungwise.ToolCall("1", "read", "{"),)),
-        Reply("cut", interrupted=True),
-        Reply(interrupted=True),
-        Reply("x", stop_reason="unknown", stop_raw="weird"),
-        Reply("x", stop_reason="content_filter"),
-        Reply("x", stop_reason="paused"),
-        Reply("x", stop_reason="overflow"),
-        failed("rate_limit", asked_wait=3.0),
-        failed("rate_limit", asked_wait=300.0),
-        failed("overloaded"),
-        failed("connection"),
-        failed("connection", is_stale=True),
-        failed("unreachable"),
-        failed("auth", status=401),
-        failed("context_overflow"),
-        failed("output_cap", available_tokens=500),
-        failed("parameter_unsupported", parameter="top_p"),
-        failed("prefill_unsupported"),
-        failed("malformed"),
-    ]
-)
-
-
-@given(
-    st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5),
-    st.randoms(use_true_random=False),
-)
-def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts, random):
-    alone = [[str(step) for step in drive(*script)[0].journal.steps] for script in scripts]
-    calls = [Call(Request("hi")) for _ in scripts]
-    left = [list(script) for script in scripts]
-    for call in calls:
-        call.begin()
-    while running := [index for index, call in enumerate(calls) if not call.is_over]:
-        index = random.choice(running)
-        queue = left[index]
-        calls[index].receive(queue.pop(0) if len(queue) > 1 else queue[0])
-    assert [[str(step) for step in call.journal.steps] for call in calls] == alone
-
-
 def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
     def observer(step):
         if step.event == "answered":
@@ -242,45 +141,43 @@ def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
     )
     error = failed("connection", exception=OSError("gone"))
     call, _ = drive(
-        ANSWER if outcome == "done" else error, chain=[backend], policy=rungwise.Policy(base_cap=99)
+        ANSWER if outcome == "done" else error, chain=[backend], policy=Policy(base_cap=99)
     )
     result = call.result
     for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
         assert copied.text == result.text
         assert copied.journal.to_json() == result.journal.to_json()
-        assert rungwise.replay(copied.journal).outcome == outcome
+        assert replay(copied.journal).outcome == outcome
     assert b"sk-a-real" not in pickle.dumps(result)
     assert "sk-a-real" not in str(attrs.asdict(result))
     if outcome == "failed":
         again = pickle.loads(pickle.dumps(error_of(result)))
         assert (type(again), str(again)) == (rungwise.Failed, str(error_of(result)))
-    assert pickle.loads(pickle.dumps(rungwise.Policy(base_cap=99))) == rungwise.Policy(base_cap=99)
-    assert pickle.loads(pickle.dumps(rungwise.Policy())).table is rungwise.CALL
+    assert pickle.loads(pickle.dumps(Policy(base_cap=99))) == Policy(base_cap=99)
+    assert pickle.loads(pickle.dumps(Policy())).table is CALL
 
 
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
-    chain = [PlainLink(prices=rungwise.Prices(1.0, 2.0))]
-    policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
+    chain = [PlainLink(prices=Prices(1.0, 2.0))]
+    policy = Policy(budget=Budget(money=1.0))
     call = Call(Request("a prompt"), policy, chain)
     call.begin()
     if sent:
         call.sending(1.0)
     call.cancel(2.0)
-    assert (
-        rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
-    )
+    assert replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
 
 
 class TestSilence:
     """What an attempt is counted as when the provider does not say."""
 
-    policy = rungwise.Policy(budget=rungwise.Budget(money=1.5))
-    chain = (PlainLink(prices=rungwise.Prices(10.0, 10.0)),)
+    policy = Policy(budget=Budget(money=1.5))
+    chain = (PlainLink(prices=Prices(10.0, 10.0)),)
     request = Request("long", input_tokens=100_000)
 
     def test_a_prompt_costs_its_estimate_with_every_attempt(self):
-        replies = [Reply("cut", interrupted=True, usage=rungwise.Usage(0, 5, estimated=True))]
+        replies = [Reply("cut", interrupted=True, usage=Usage(0, 5, estimated=True))]
         call, sends = drive(
             *replies,
             policy=self.policy,
@@ -293,50 +190,25 @@ class TestSilence:
 
     @pytest.mark.parametrize("reason", ["timeout", "connection"])
     def test_an_attempt_without_a_reply_costs_its_cap(self, reason):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
+        policy = Policy(budget=Budget(output_tokens=250))
         call, sends = drive(failed(reason), policy=policy, request=Request("hi", max_tokens=100))
         # 8 more may be counted for each
         assert [send.max_tokens for send in sends] == [100, 100, 26]
         assert call.result.usage.output_tokens == 226
         assert call.spending.charged_tokens == sum(map(most_counted, (100, 100, 26)))
 
-    @pytest.mark.parametrize("partial", [None, Reply("Part", interrupted=True)])
-    def test_a_call_that_was_cancelled_in_flight_pays_for_its_prompt_and_what_came(self, partial):
-        for sent in (True, False):
-            call = Call(self.request, self.policy, self.chain)
-            call.begin()
-            if sent:
-                call.sending()
-            usage = call.cancel(partial=partial).usage
-            assert usage.input_tokens == (100_000 if sent else 0)
-            assert usage.output_tokens == (1 if sent and partial else 0)
-            assert rungwise.replay(call.journal).usage == usage
-
     @pytest.mark.parametrize("stop", ["stop", "content_filter"])
     def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
+        policy = Policy(budget=Budget(output_tokens=1000))
         call, _ = drive(
             Reply(stop_reason=stop), ANSWER, policy=policy, chain=[PlainLink("a"), PlainLink("b")]
         )
         assert (call.result.outcome, call.result.usage.output_tokens) == ("done", 4)
 
     def test_without_a_cap_of_the_callers_one_silence_keeps_no_more_than_half_of_the_budget(self):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=20_000))
+        policy = Policy(budget=Budget(output_tokens=20_000))
         _, sends = drive(failed("timeout"), ANSWER, policy=policy)
         assert [send.max_tokens for send in sends] == [9_996, (19_992 - most_counted(9_996)) // 2]
-
-    @pytest.mark.parametrize(
-        "failure",
-        [
-            failed("server_error", status=502),
-            failed("unreachable", exception=type("ConnectError", (OSError,), {})()),
-        ],
-    )
-    def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
-        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
-        call, sends = drive(failure, policy=policy, request=Request("hi", max_tokens=100))
-        assert [send.max_tokens for send in sends] == [100] * 4
-        assert call.result.usage == rungwise.Usage()
 
 
 @pytest.mark.parametrize(
@@ -345,16 +217,10 @@ class TestSilence:
         (lambda: Request(None), "messages"),
         (lambda: Request(5), "messages"),
         (lambda: Request("x", tools=[1]), r"tools\[0\]"),
-        (lambda: Request("x", tools="ab"), "tools"),
         (lambda: Request("x", parameters=5), "parameters"),
         (lambda: Request("x", headers={"Content-Length": "3"}), "Content-Length"),
         (lambda: Call("hi"), "request must be a Request, not str"),
-        (
-            lambda: Call(Request("x"), turn={"prior_answer": "a"}),
-            "turn must be a TurnContext, not dict",
-        ),
         (lambda: Call(Request("x"), turn={}), "turn must be a TurnContext, not dict"),
-        (lambda: Call(Request("x"), "policy"), "policy must be a Policy"),
         (lambda: Call(Request("x"), {}), "policy must be a Policy, not dict"),
         (
             lambda: Call(Request("x"), chain=PlainLink()),
@@ -363,19 +229,13 @@ class TestSilence:
         (lambda: Call(Request("x"), chain=["gpt"]), "the chain must hold backends, not str"),
         (lambda: Call(Request("x"), chain=[]), "the chain is empty"),
         (lambda: Call(Request("x")).begin("soon"), "now must be seconds"),
-        (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
         (
             lambda: begun().receive({"text": "An answer."}),
             "reply must be a Reply or a Failure, not dict",
         ),
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
-        (lambda: rungwise.Budget(seconds=10**400), "finite"),
-        (lambda: Row("refused", "await", 5, "entreat"), "Row.guard must be a name"),
-        (
-            lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")),
-            "with_rows takes rows",
-        ),
+        (lambda: Budget(seconds=10**400), "finite"),
     ],
 )
 def test_names_a_value_of_the_wrong_type(build, says):
@@ -384,7 +244,7 @@ def test_names_a_value_of_the_wrong_type(build, says):
 
 
 def test_failures_are_counted_for_each_backend_by_itself():
-    policy = rungwise.Policy(switch_after={"overloaded": 2})
+    policy = Policy(switch_after={"overloaded": 2})
     busy = failed("overloaded", status=529)
     chain = [PlainLink(name) for name in ("one", "two", "three")]
     call, sends = drive(busy, busy, busy, ANSWER, policy=policy, chain=chain)
@@ -393,9 +253,11 @@ def test_failures_are_counted_for_each_backend_by_itself():
     assert call.result.backend == "two"
 
 
-@pytest.mark.parametrize(("wait", "goes_out"), [(9.0, True), (10.0, False), (11.0, False)])
+@pytest.mark.parametrize(
+    ("wait", "goes_out"), [(10.0 * (1 - 2.0**-32), True), (10.0, False), (11.0, False)]
+)
 def test_nothing_goes_out_at_the_last_second_or_after_it(wait, goes_out):
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=10.0))
+    policy = Policy(budget=Budget(seconds=10.0))
     call, _ = drive(failed("rate_limit", asked_wait=wait), ANSWER, policy=policy)
     assert call.result.attempts == (2 if goes_out else 1)
     late = Call(Request("hi"), policy)

@@ -120,9 +120,6 @@ def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
         )
         assert sorted(parts, key=text.index) == parts
         assert stage.now - BEGAN <= bound(scene.policy, len(scene.troubles)) + 1e-6, told(call)
-        assert (
-            rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).journal.steps
-            == call.journal.steps
-        )
+        assert replay(Journal.from_json(call.journal.to_json())).journal.steps == call.journal.steps
 
     check()

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 import rungwise
+from rungwise import Policy
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.replies.text.contents import ends_within_sentence
 
@@ -143,7 +144,7 @@ def test_without_a_cap_nothing_was_cut_by_one() -> None:
 
 
 def test_a_handful_of_tokens_is_what_was_asked_for() -> None:
-    assert is_asked_once(at_cap(FIRST, 5), cap=5, policy=rungwise.Policy(handful=5))
+    assert is_asked_once(at_cap(FIRST, 5), cap=5, policy=Policy(handful=5))
 
 
 def test_json_is_never_continued() -> None:
@@ -151,9 +152,7 @@ def test_json_is_never_continued() -> None:
 
 
 def test_where_no_continuation_is_allowed_the_text_is_partial() -> None:
-    sends, result = played(
-        at_cap(FIRST), policy=rungwise.Policy(limits=rungwise.Limits(continuations=0))
-    )
+    sends, result = played(at_cap(FIRST), policy=Policy(limits=rungwise.Limits(continuations=0)))
     assert (len(sends), result.outcome, result.text) == (1, "partial", FIRST)
 
 

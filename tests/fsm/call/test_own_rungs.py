@@ -21,8 +21,9 @@ from rungwise import (
     Rung,
     Text,
     replay,
+    verify,
 )
-from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
+from rungwise.core import Call, Failure, Reply, Request, TableError
 from rungwise.testing import assert_call_honest, run
 from support.tables import ENTREAT, OTHERS_OFF, walk_little
 
@@ -41,13 +42,13 @@ def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
     policy = Policy(table=TABLE, limits=Limits(**OTHERS_OFF, pleas=pleas))
     call = run(policy, [FILTERED])
     assert targets(call) == ["entreat"] * pleas + ["refused"]
-    certificate = rungwise.verify(policy)
+    certificate = verify(policy)
     assert certificate.ok
-    without = rungwise.verify(Policy(limits=Limits(**OTHERS_OFF)))
+    without = verify(Policy(limits=Limits(**OTHERS_OFF)))
     assert certificate.worst[0].ladder == without.worst[0].ladder + pleas
     assert_call_honest(call, certificate=certificate)
-    journal = rungwise.Journal.from_json(call.journal.to_json())
-    assert rungwise.replay(journal, policy).outcome == "refused"
+    journal = Journal.from_json(call.journal.to_json())
+    assert replay(journal, policy).outcome == "refused"
 
 
 def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None:
@@ -87,12 +88,6 @@ def test_its_waits_are_of_the_series_that_it_names() -> None:
     assert [step.wait for step in call.journal.steps if step.wait] == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("wrong", ["x", None, 1.5, 10**6, -1, True])
-def test_a_limit_that_is_no_number_of_times_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
-        Limits(pleas=wrong)
-
-
 def test_a_hint_of_an_unknown_rung_is_refused_with_the_name_that_was_meant() -> None:
     with pytest.raises(ConfigurationError, match="unknown rung 'entraet'; did you mean 'entreat'"):
         Policy(table=TABLE, hints=Hints(rungs={"entraet": "x"}))
@@ -103,7 +98,7 @@ def test_a_limit_that_the_declaration_leaves_to_its_owner_must_be_given() -> Non
     table = CALL.with_rung(attrs.evolve(ENTREAT, limit=None), refused=None)
     with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
         Policy(table=table)
-    assert rungwise.verify(Policy(table=table, limits=Limits(pleas=2))).limits["pleas"] == 2
+    assert verify(Policy(table=table, limits=Limits(pleas=2))).limits["pleas"] == 2
 
 
 # facts of ones own: found once for each reply, recorded, and never believed where they lie
@@ -140,19 +135,6 @@ def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[An
         send = call.receive(reply)
         events += call.drain()
     return call, sent, events
-
-
-def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> None:
-    call, sent, events = played(entreating(), CATS, SKY, is_streaming=True, contents=True)
-    assert (call.result.text, call.result.parts, call.result.attempts) == (SKY.text, (SKY.text,), 2)
-    assert [getattr(message, "text", None) for message in sent[1].messages] == [
-        None,
-        "Answer about the sky.",
-    ]
-    told = [event for event in events if isinstance(event, (Text, Discard))]
-    assert told == [Text(CATS.text), Discard(CATS.text), Text(SKY.text)]
-    facts = [step.facts for step in call.journal.steps if step.event == "answered"]
-    assert ["is_off_topic" in held for held in facts] == [True, False]
 
 
 def test_when_its_rung_is_used_up_the_answer_stands() -> None:
@@ -238,16 +220,6 @@ def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
     ]
 
 
-@pytest.mark.parametrize("prefills", [False, True])
-def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> None:
-    link = PlainLink(prefills=prefills)
-    _, sent, _ = played(entreating(), CATS, CUT, REST, chain=[link])
-    said = [getattr(message, "text", None) for message in sent[2].messages]
-    went_on = [] if prefills else [rungwise.Hints().continuation]
-    assert said == [None, "Answer about the sky.", CUT.text, *went_on]
-    assert sent[2].prefill is prefills
-
-
 def test_an_older_hint_still_stands_before_the_text_that_came_after_a_discard() -> None:
     long = Reply(CATS.text * 5, stop_reason="stop", stop_raw="stop")
     hinted = Rung("urge", limit=1, hint="Answer about the sky.")
@@ -265,7 +237,7 @@ def test_an_older_hint_still_stands_before_the_text_that_came_after_a_discard() 
     )
     _, sent, _ = played(policy, cut, half, long, CUT, REST)
     said = [getattr(message, "text", None) for message in sent[4].messages]
-    assert said == [None, "Answer about the sky.", CUT.text, rungwise.Hints().continuation]
+    assert said == [None, "Answer about the sky.", CUT.text, Hints().continuation]
 
 
 def test_a_change_that_raises_is_an_error_that_names_its_rung() -> None:

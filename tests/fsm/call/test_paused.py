@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Message, TextPart, ToolCall
+from rungwise import Hints, Message, Policy, TextPart, ToolCall
 from rungwise.core import Call, Failure, OpaquePart, PlainLink, ReasoningPart, Reply, Request, Send
 
 SEARCH, FOUND = OpaquePart("p/m", {"type": "search"}), OpaquePart("p/m", {"type": "found"})
@@ -26,7 +26,7 @@ def played(
 ) -> tuple[list[Send], rungwise.Result]:
     """Play a call and return what was sent, and its end."""
     links = tuple(PlainLink(f"link{index}") for index in range(chain))
-    policy = rungwise.Policy(limits=rungwise.Limits(continuations=4))
+    policy = Policy(limits=rungwise.Limits(continuations=4))
     call = Call(Request([ASKED], **options), policy, links)
     script = list(replies)
     sends = []
@@ -42,16 +42,6 @@ def added(send: Send) -> list[Any]:
     return [*send.messages[1:]]
 
 
-def test_a_pause_without_a_word_goes_back_too() -> None:
-    sends, result = played(paused(SEARCH), paused(FOUND), Reply("There.", stop_reason="stop"))
-    assert [added(send) for send in sends[1:]] == [
-        [Message("assistant", (SEARCH,))],
-        [Message("assistant", (SEARCH, FOUND))],
-    ]
-    assert result.message.parts == (SEARCH, FOUND, TextPart("There."))
-    assert result.text == "There."
-
-
 def test_text_that_is_cut_after_a_pause_follows_its_blocks() -> None:
     sends, result = played(
         paused(SEARCH),
@@ -62,7 +52,7 @@ def test_text_that_is_cut_after_a_pause_follows_its_blocks() -> None:
     )
     turn, asked_on = added(sends[2])
     assert turn == Message("assistant", (SEARCH, TextPart("The first half, ")))
-    assert (asked_on.role, asked_on.text) == ("user", rungwise.Hints().continuation)
+    assert (asked_on.role, asked_on.text) == ("user", Hints().continuation)
     halves = (TextPart("The first half, "), TextPart("the second half, "))
     assert added(sends[3])[0] == Message("assistant", (SEARCH, *halves))
     assert added(sends[4]) == [Message("assistant", (SEARCH, *halves, FOUND))]
@@ -118,12 +108,12 @@ def test_a_nudge_stands_where_it_was_given(is_early: bool) -> None:
     tool = {"role": "tool", "tool_call_id": "1", "content": "found"}
     replies = [nothing, paused(SEARCH)] if is_early else [paused(SEARCH), nothing]
     links = (PlainLink(),)
-    call = Call(Request([ASKED, tool]), rungwise.Policy(), links)
+    call = Call(Request([ASKED, tool]), Policy(), links)
     call.begin(0.0)
     sends = [call.receive(reply, 0.1) for reply in replies]
     nudge = [
-        Message.saying("assistant", rungwise.Hints().placeholder),
-        Message.saying("user", rungwise.Hints().nudge),
+        Message.saying("assistant", Hints().placeholder),
+        Message.saying("user", Hints().nudge),
     ]
     turn = [Message("assistant", (SEARCH,))]
     assert [*sends[-1].messages[2:]] == (nudge + turn if is_early else turn + nudge)

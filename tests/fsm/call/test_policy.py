@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
+from rungwise import CALL, Budget, ConfigurationError, Hints, Limits, Policy, Reserve, Waits
 from rungwise.fsm.call.policy import SWITCH_AFTER
 from rungwise.fsm.call.policy_values import from_mapping
 
@@ -14,48 +15,48 @@ from rungwise.fsm.call.policy_values import from_mapping
 @pytest.mark.parametrize(
     ("build", "names"),
     [
-        (lambda: rungwise.Limits(retries=-1), ["Limits.retries", "0 to 1000", "-1"]),
-        (lambda: rungwise.Limits(retries=True), ["Limits.retries", "True"]),
-        (lambda: rungwise.Limits(retries=2.5), ["Limits.retries", "2.5"]),
-        (lambda: rungwise.Limits(retries=10**9), ["Limits.retries", "1000"]),
-        (lambda: rungwise.Budget(attempts=0), ["Budget.attempts", "1 to"]),
-        (lambda: rungwise.Budget(attempts=10**10), ["Budget.attempts", "1 to"]),
+        (lambda: Limits(retries=-1), ["Limits.retries", "0 to 1000", "-1"]),
+        (lambda: Limits(retries=True), ["Limits.retries", "True"]),
+        (lambda: Limits(retries=2.5), ["Limits.retries", "2.5"]),
+        (lambda: Limits(retries=10**9), ["Limits.retries", "1000"]),
+        (lambda: Budget(attempts=0), ["Budget.attempts", "1 to"]),
+        (lambda: Budget(attempts=10**10), ["Budget.attempts", "1 to"]),
         (
-            lambda: rungwise.Policy(budget=rungwise.Budget(attempts=1001)),
+            lambda: Policy(budget=Budget(attempts=1001)),
             ["Budget.attempts", "1 to 1000", "1001"],
         ),
-        (lambda: rungwise.Budget(seconds=0), ["Budget.seconds", "above 0"]),
-        (lambda: rungwise.Budget(seconds=float("inf")), ["Budget.seconds", "finite"]),
-        (lambda: rungwise.Budget(money=float("nan")), ["Budget.money", "finite"]),
-        (lambda: rungwise.Budget(output_tokens=0), ["Budget.output_tokens"]),
-        (lambda: rungwise.Waits(retry_base=-1), ["Waits.retry_base"]),
+        (lambda: Budget(seconds=0), ["Budget.seconds", "above 0"]),
+        (lambda: Budget(seconds=float("inf")), ["Budget.seconds", "finite"]),
+        (lambda: Budget(money=float("nan")), ["Budget.money", "finite"]),
+        (lambda: Budget(output_tokens=0), ["Budget.output_tokens"]),
+        (lambda: Waits(retry_base=-1), ["Waits.retry_base"]),
         (lambda: rungwise.Timeouts(stall=0), ["Timeouts.stall"]),
-        (lambda: rungwise.Reserve(share=1.5), ["Reserve.share", "at most 1"]),
-        (lambda: rungwise.Reserve(seconds=0), ["Reserve.seconds", "above 0"]),
+        (lambda: Reserve(share=1.5), ["Reserve.share", "at most 1"]),
+        (lambda: Reserve(seconds=0), ["Reserve.seconds", "above 0"]),
         (
-            lambda: rungwise.Policy(after_refusal="stop"),
+            lambda: Policy(after_refusal="stop"),
             ["Policy.after_refusal", "'fall_back'", "'end'", "'stop'"],
         ),
-        (lambda: rungwise.Hints(nudge=" "), ["Hints.nudge", "blank"]),
-        (lambda: rungwise.Hints(seed="no place"), ["Hints.seed", "{reasoning}"]),
-        (lambda: rungwise.Policy(budget=3), ["Policy.budget", "Budget", "int"]),
+        (lambda: Hints(nudge=" "), ["Hints.nudge", "blank"]),
+        (lambda: Hints(seed="no place"), ["Hints.seed", "{reasoning}"]),
+        (lambda: Policy(budget=3), ["Policy.budget", "Budget", "int"]),
         (
-            lambda: rungwise.Policy(switch_after={"overload": 1}),
+            lambda: Policy(switch_after={"overload": 1}),
             ["switch_after", "'overload'", "did you mean 'overloaded'"],
         ),
         (
-            lambda: rungwise.Policy(switch_after={"overloaded": 0}),
+            lambda: Policy(switch_after={"overloaded": 0}),
             ["switch_after.overloaded", "1 or more"],
         ),
         (
-            lambda: rungwise.Policy(skip_identical_empties="yes"),
+            lambda: Policy(skip_identical_empties="yes"),
             ["skip_identical_empties", "true or false"],
         ),
-        (lambda: rungwise.Policy(base_cap=0), ["Policy.base_cap"]),
+        (lambda: Policy(base_cap=0), ["Policy.base_cap"]),
     ],
 )
 def test_a_wrong_field_is_named_with_what_would_be_right(build, names):
-    with pytest.raises(rungwise.ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         build()
     assert all(name in str(caught.value) for name in names), str(caught.value)
 
@@ -72,14 +73,14 @@ def test_a_wrong_field_is_named_with_what_would_be_right(build, names):
     ],
 )
 def test_a_wrong_file_is_named_with_what_would_be_right(text, names):
-    with pytest.raises(rungwise.ConfigurationError) as caught:
-        rungwise.Policy.from_toml(text, source="mine.toml")
+    with pytest.raises(ConfigurationError) as caught:
+        Policy.from_toml(text, source="mine.toml")
     assert all(name in str(caught.value) for name in names), str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(rungwise.ConfigurationError, match=r"missing\.toml"):
-        rungwise.Policy.load(tmp_path / "missing.toml")
+    with pytest.raises(ConfigurationError, match=r"missing\.toml"):
+        Policy.load(tmp_path / "missing.toml")
 
 
 def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
@@ -88,14 +89,14 @@ def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
         "base_cap = 100\n[limits]\nretries = 7\n[budget]\nseconds = "
         "30\n[switch_after]\nrate_limit = 1\n"
     )
-    policy = rungwise.Policy.load(path)
-    assert policy.limits == rungwise.Limits(retries=7)
-    assert policy.budget == rungwise.Budget(seconds=30)
+    policy = Policy.load(path)
+    assert policy.limits == Limits(retries=7)
+    assert policy.budget == Budget(seconds=30)
     assert (policy.base_cap, dict(policy.switch_after)) == (
         100,
         {**SWITCH_AFTER, "rate_limit": 1, "rate_limit_without_wait": 1},
     )
-    assert policy.waits == rungwise.Waits()
+    assert policy.waits == Waits()
 
 
 @pytest.mark.parametrize(
@@ -111,39 +112,37 @@ def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     ],
 )
 def test_what_switch_after_does_not_name_keeps_its_default(given, expected):
-    assert dict(rungwise.Policy(switch_after=given).switch_after) == {**SWITCH_AFTER, **expected}
+    assert dict(Policy(switch_after=given).switch_after) == {**SWITCH_AFTER, **expected}
 
 
 def test_a_policy_cannot_be_changed():
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        rungwise.Policy().base_cap = 5
+        Policy().base_cap = 5
     with pytest.raises(TypeError):
-        rungwise.Policy().switch_after["timeout"] = 9
+        Policy().switch_after["timeout"] = 9
 
 
 limits = st.builds(
-    rungwise.Limits,
+    Limits,
     retries=st.integers(0, 1000),
     nudges=st.integers(0, 9),
     fallbacks=st.none() | st.integers(0, 9),
 )
-budgets = st.builds(
-    rungwise.Budget, attempts=st.integers(1, 1000), seconds=st.none() | st.floats(0.1, 1e6)
-)
+budgets = st.builds(Budget, attempts=st.integers(1, 1000), seconds=st.none() | st.floats(0.1, 1e6))
 
 
-@given(st.builds(rungwise.Policy, limits=limits, budget=budgets))
+@given(st.builds(Policy, limits=limits, budget=budgets))
 def test_a_policy_survives_the_way_to_plain_values_and_back(policy):
-    assert from_mapping(rungwise.Policy, policy.to_mapping()) == policy
+    assert from_mapping(Policy, policy.to_mapping()) == policy
 
 
 def test_limits_are_a_mapping_that_cannot_be_changed():
-    few = rungwise.Limits(retries=1, fallbacks=2)
-    assert dict(few) == {**rungwise.CALL.limits, "retries": 1, "fallbacks": 2}
+    few = Limits(retries=1, fallbacks=2)
+    assert dict(few) == {**CALL.limits, "retries": 1, "fallbacks": 2}
     assert (few.retries, few["reasks"], "pleas" in few) == (1, 3, False)
-    assert len(few) == len(rungwise.CALL.limits)
-    assert rungwise.Limits(**{**few, "retries": 3, "fallbacks": None}) == rungwise.Limits()
-    assert {few: 1}[rungwise.Limits(fallbacks=2, retries=1)] == 1
+    assert len(few) == len(CALL.limits)
+    assert Limits(**{**few, "retries": 3, "fallbacks": None}) == Limits()
+    assert {few: 1}[Limits(fallbacks=2, retries=1)] == 1
     assert pickle.loads(pickle.dumps(few)) == copy.deepcopy(few) == few
     with pytest.raises(AttributeError, match="cannot be changed"):
         few.retries = 5
@@ -152,19 +151,17 @@ def test_limits_are_a_mapping_that_cannot_be_changed():
 
 
 def test_a_preset_is_one_line_of_toml_and_other_keys_win():
-    assert rungwise.Policy.from_toml('preset = "interactive"') == rungwise.Policy.interactive()
-    policy = rungwise.Policy.from_toml(
-        'preset = "interactive"\nbase_cap = 7\n[timeouts]\nstall = 3\n'
-    )
+    assert Policy.from_toml('preset = "interactive"') == Policy.interactive()
+    policy = Policy.from_toml('preset = "interactive"\nbase_cap = 7\n[timeouts]\nstall = 3\n')
     assert (policy.timeouts.stall, policy.timeouts.first_token, policy.base_cap) == (3, 10.0, 7)
-    changed = rungwise.Policy.interactive(after_refusal="fall_back")
+    changed = Policy.interactive(after_refusal="fall_back")
     assert (changed.after_refusal, changed.timeouts) == (
         "fall_back",
-        rungwise.Policy.interactive().timeouts,
+        Policy.interactive().timeouts,
     )
 
 
 @pytest.mark.parametrize("named", ['"interactiv"', "3", "[]", "{}"])
 def test_an_unknown_preset_is_named_with_those_that_there_are(named):
-    with pytest.raises(rungwise.ConfigurationError, match="unknown preset"):
-        rungwise.Policy.from_toml(f"preset = {named}")
+    with pytest.raises(ConfigurationError, match="unknown preset"):
+        Policy.from_toml(f"preset = {named}")

@@ -14,7 +14,7 @@ from rungwise.fsm.diagram.colours import LIGHT, MARK
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
-from rungwise.fsm.engine.machine.run import Run, machine_of
+from rungwise.fsm.engine.machine.run import Run
 from support.parsed_pictures import PARSERS, Full, Short, parts, words
 from support.pictures import PATHS, TABLES, changed
 
@@ -109,20 +109,6 @@ def test_notes_of_the_svg_say_where_their_events_come() -> None:
     }
 
 
-def test_the_rows_are_those_of_the_transitions_that_run() -> None:
-    found = []
-    for event in machine_of(CALL).events.values():
-        for transition in [each for tried in event.transitions.values() for each in tried]:
-            row = transition.before[-1].row
-            assert (event.name, transition.source, transition.dest) == (
-                row.event,
-                row.source,
-                row.target,
-            )
-            found.append(row)
-    assert sorted(map(str, found)) == sorted(map(str, CALL.rows))
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_another_order_or_effect_changes_the_ladder_view(format: Format) -> None:
     rows = list(CALL.rows)
@@ -153,11 +139,6 @@ def test_graphviz_takes_the_dot_text(name: str, view: View, path: str) -> None:
     graphviz = import_module("pygraphviz")
     graph = graphviz.AGraph(string=render(TABLES[name], "dot", view, PATHS[path](TABLES[name])))
     assert graph.draw(format="plain", prog="dot")
-
-
-@pytest.mark.parametrize(("format", "view"), PICTURES)
-def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
-    assert render(CALL.without("prefill"), format, view) == render(TABLES["shorter"], format, view)
 
 
 # A path on the picture

@@ -5,11 +5,9 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import rungwise
-from rungwise import CALL
+from rungwise import CALL, Budget, ConfigurationError, Policy, Prices, TurnPolicy, Usage
 from rungwise.core import TURN, Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.analysis.certificate.shown.page import (
     play_policy,
@@ -27,28 +25,24 @@ from support.command_line import invoke
 from support.elements import Elements
 from support.played import play
 from support.tables import KNOTTY, ONES
-from support.texts import places
 
-NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 TOOL_RESULT = [
     {"role": "user", "content": "?"},
     {"role": "tool", "tool_call_id": "1", "content": "!"},
 ]
 STORY: tuple[tuple[Reply | Failure, float], ...] = (
-    (Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
+    (Reply(stop_reason="stop", stop_raw="stop", usage=Usage(800, 1)), 1.0),
     (
         Reply(
             reasoning="hm",
             stop_reason="stop",
             stop_raw="stop",
-            usage=rungwise.Usage(800, 200),
+            usage=Usage(800, 200),
         ),
         4.0,
     ),
     (
-        Reply(
-            "The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)
-        ),
+        Reply("The answer", stop_reason="length", stop_raw="length", usage=Usage(900, 700)),
         6.0,
     ),
     (
@@ -66,7 +60,7 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
             " is 4.",
             stop_reason="stop",
             stop_raw="end_turn",
-            usage=rungwise.Usage(1500, 300),
+            usage=Usage(1500, 300),
         ),
         5.0,
     ),
@@ -77,12 +71,12 @@ def record(
     *, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any
 ) -> rungwise.Journal:
     chain = [
-        PlainLink(names[0], prices=rungwise.Prices(1, 10)),
-        PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
-        PlainLink(names[1], prices=rungwise.Prices(2, 20)),
+        PlainLink(names[0], prices=Prices(1, 10)),
+        PlainLink(f"{names[0]}-off", problem="no key", prices=Prices(1, 10)),
+        PlainLink(names[1], prices=Prices(2, 20)),
     ]
-    budget = rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0)
-    policy = rungwise.Policy(budget=budget, switch_after={"empty": 1000})
+    budget = Budget(seconds=90, output_tokens=20_000, money=1.0)
+    policy = Policy(budget=budget, switch_after={"empty": 1000})
     call = Call(Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     return play(call, STORY[:steps], begins=100.0).journal
 
@@ -120,18 +114,11 @@ def spoilt(*keys: Any, to: Any) -> str:
 
 
 BAD = {
-    "no JSON": ("not json", "no JSON"),
-    "not UTF-8": (b"\xff\xfe", "no JSON"),
-    "another document": ("{}", "this is not a journal"),
     "another table": (spoilt("table", to="turn"), "of the table 'turn', not of 'call'"),
     "a table that is no name": (spoilt("table", to={"a": 1}), "not of 'call'"),
-    "a policy that is none": (spoilt("policy", to=[1]), "Policy must be"),
     "no chain": (spoilt("chain", to=[]), "chain is empty"),
-    "a nameless backend": (spoilt("chain", 0, "name", to=7), "named 7"),
-    "a link that is none": (spoilt("chain", 0, to=7), "not of the form|journal: "),
     "other counters": (spoilt("counters", to=["retries"]), "counters"),
     "no steps": (spoilt("steps", to=[]), "no steps"),
-    "a step that is none": (spoilt("steps", 1, to=3), "journal: "),
     "a step that is no row": (
         spoilt("steps", 1, "guard", to="may_frob"),
         r"step 2:.*may_frob.* is no row",
@@ -145,16 +132,7 @@ BAD = {
         spoilt("steps", 2, "source", to="ask"),
         "step 3: it begins in 'ask'.*'nudge'",
     ),
-    "a guard that is no name": (
-        spoilt("steps", 1, "guard", to={}),
-        "step 2: 'guard' must be a text",
-    ),
     "a time before": (spoilt("steps", 3, "at", to=0), "step 4: it was taken at 0 s, before"),
-    "tokens that are none": (
-        spoilt("steps", 1, "usage", to={"output_tokens": "many"}),
-        "step 2: 'usage'",
-    ),
-    "facts that are none": (spoilt("steps", 1, "facts", to=[1]), "step 2: 'facts'"),
     "an unknown counter": (spoilt("steps", 1, "spent", to={"x": 1}), "step 2: .*counters"),
     "another outcome": (spoilt("outcome", to="failed"), "'failed'.*'done'"),
 }
@@ -163,7 +141,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> None:
     text, says = BAD[name]
-    with pytest.raises(rungwise.ConfigurationError, match=says) as caught:
+    with pytest.raises(ConfigurationError, match=says) as caught:
         read_call(text)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 300
@@ -172,51 +150,14 @@ def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> N
 @pytest.mark.full
 def test_a_derived_table_must_be_passed() -> None:
     table = CALL.with_rows(Row("answered", "await", "may_compact", "compact", "spend_compaction"))
-    call = Call(Request("?"), rungwise.Policy(table=table), has_compactor=True)
+    call = Call(Request("?"), Policy(table=table), has_compactor=True)
     call.begin()
     call.receive(Reply("yes", stop_reason="stop"))
     assert path_of(call.journal, table).rows[-1] in table.rows
     with pytest.raises(
-        rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"
+        ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"
     ):
         path_of(call.journal, CALL)
-
-
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-DOCUMENT = orjson.loads(record().to_json())
-
-
-@given(place=st.sampled_from(list(places(DOCUMENT))), value=JSON)
-@example(place=("policy",), value=[])
-@example(place=("chain", 0, "prices", "output"), value=1e308)
-@example(place=("steps", 1, "usage", "output_tokens"), value=2**63)
-def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(
-    place: tuple[Any, ...], value: Any
-) -> None:
-    document = orjson.loads(orjson.dumps(DOCUMENT))
-    inner = document
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    try:
-        text = orjson.dumps(document)
-    except TypeError:  # a number that JSON of this kind does not hold
-        return
-    try:
-        page = explain_call(read_call(text))
-    except rungwise.ConfigurationError:
-        return
-    Elements(page)
 
 
 # The page
@@ -225,8 +166,8 @@ def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(
 PAGES = {
     "explain": lambda: explain_call(trail()),
     "explain with contents": lambda: explain_call(trail(contents=True)),
-    "play": lambda: play_policy(rungwise.Policy(), 2),
-    "play a turn": lambda: play_policy(rungwise.TurnPolicy()),
+    "play": lambda: play_policy(Policy(), 2),
+    "play a turn": lambda: play_policy(TurnPolicy()),
 }
 
 
@@ -255,25 +196,6 @@ def test_a_page_is_one_file_that_loads_nothing(name: str) -> None:
     assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "").replace(
         'createElementNS("http://www.w3.org/2000/svg"', ""
     ).replace("http-equiv", "")
-
-
-def test_what_a_stranger_wrote_is_only_ever_text() -> None:
-    journal = record(names=(NASTY, "two"), contents=True)
-    document = orjson.loads(journal.to_json())
-    for step in document["steps"]:
-        step |= {
-            "code": NASTY,
-            "note": NASTY,
-            "reason": NASTY,
-            "stop_raw": NASTY,
-            "facts": [NASTY],
-        }
-        step["content"] = {NASTY: NASTY}
-    page = Elements(explain_call(read_call(orjson.dumps(document))))
-    assert len(page.of("script")) == 2
-    assert not page.of("img")
-    assert NASTY in page.texts
-    assert page.data["call"]["steps"][0]["code"] == NASTY
 
 
 def test_the_page_lists_every_step_and_what_was_left() -> None:
@@ -336,18 +258,6 @@ def test_a_call_without_times_says_so() -> None:
     assert "No time passed" in explain_call(path_of(call.journal, CALL))
 
 
-def test_the_picture_of_a_path_numbers_its_steps() -> None:
-    text = explain_call(trail())
-    svg = text[text.index("<svg") : text.index("</svg>") + 6]
-    texts = [
-        element.text
-        for element in ET.fromstring(svg).iter()
-        if "rw-on-mark" in (element.get("class") or "")
-    ]
-    taken = [str(number) for number, row in enumerate(trail().rows, start=1) if row is not None]
-    assert sorted(texts, key=lambda word: int(word or 0)) == taken
-
-
 # The machine in the page
 
 
@@ -374,7 +284,7 @@ def test_the_machine_of_the_page_is_what_the_table_declares(table: Table) -> Non
 
 
 def test_the_usual_facts_are_those_that_a_call_finds() -> None:
-    usual = usual_facts(rungwise.Policy(limits=rungwise.Limits(continuations=0)), 2)
+    usual = usual_facts(Policy(limits=rungwise.Limits(continuations=0)), 2)
     decided = {row.event for row in CALL.rows if row.guard}
     assert set(usual) == decided
     assert usual["came_empty"].now == ("wait_fits", "has_next_backend")
@@ -382,13 +292,13 @@ def test_the_usual_facts_are_those_that_a_call_finds() -> None:
     assert "has_text" in usual["truncated"].later
     assert "added_text" not in usual["truncated"].later
     assert usual["ran_out"].now == ("has_next_backend", "reserve_left")
-    alone = usual_facts(rungwise.Policy(), 1)
+    alone = usual_facts(Policy(), 1)
     assert "has_next_backend" not in alone["came_empty"].now
     assert alone["ran_out"].now == ()
 
 
 def test_with_the_usual_facts_every_event_goes_on() -> None:
-    for event, usual in usual_facts(rungwise.Policy(), 2).items():
+    for event, usual in usual_facts(Policy(), 2).items():
         run = Run.at_start(CALL, ONES)
         if event not in ("ran_out", "found_open"):  # which come before anything is sent
             run.fire("sent")
@@ -401,21 +311,21 @@ def test_the_usual_facts_of_a_turn_let_it_go_on() -> None:
     assert usual["tools_ran"].now == ("tool_worked", "may_fail_again", "may_go_on_later")
     assert "has_compactor" in usual["overflowed"].now
     for event in ("called_tools", "tools_ran", "truncated", "overflowed", "compacted"):
-        run = Run.at_start(TURN, rungwise.TurnPolicy().limits)
+        run = Run.at_start(TURN, TurnPolicy().limits)
         run.fire("sent")
         assert run.fire(event, usual[event].now).target in TURN.rungs, event
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
-    page = Elements(play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
+    page = Elements(play_policy(Policy(budget=Budget(attempts=7)), 3))
     assert "a chain of 3 backends, a call makes at most 7 attempts" in page.words
     assert page.data["machine"]["limits"]["fallbacks"] == 2
     assert page.data["usual"]["at_first"] == ["wait_fits", "has_next_backend"]
 
 
 def test_a_chain_has_a_backend() -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="must have 1 to 1001 backends"):
-        play_policy(rungwise.Policy(), 0)
+    with pytest.raises(ConfigurationError, match="must have 1 to 1001 backends"):
+        play_policy(Policy(), 0)
 
 
 # The command
@@ -426,14 +336,6 @@ def journal(tmp_path: Path) -> str:
     path = tmp_path / "steps.json"
     path.write_text(record().to_json())
     return str(path)
-
-
-def test_explain_writes_a_page(journal: str, tmp_path: Path) -> None:
-    result = invoke("explain", journal, "-o", str(tmp_path / "steps.html"))
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "written" in result.stderr
-    assert (tmp_path / "steps.html").read_text().startswith("<!doctype html>")
-    assert invoke("explain", journal).stdout.startswith("<!doctype html>")
 
 
 def test_explain_draws_the_path(journal: str) -> None:

@@ -90,10 +90,12 @@ def check_lines(text: str) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("path", PATHS)
-def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border(
+def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border_or_a_line(
     name: str, view: View, path: str
 ) -> None:
-    check_texts(render(TABLES[name], "svg", view, PATHS[path](TABLES[name])))
+    text = render(TABLES[name], "svg", view, PATHS[path](TABLES[name]))
+    check_texts(text)
+    check_lines(text)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -102,11 +104,6 @@ def test_nothing_of_a_policy_or_a_change_overlaps(name: str, view: View) -> None
     text = draw(pictures()[name], "svg", view)
     check_texts(text)
     check_lines(text)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_no_line_of_the_svg_runs_through_a_text(name: str) -> None:
-    check_lines(render(TABLES[name], "svg"))
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -17,7 +17,6 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.engine.journal.record import Evidence as Recorded
 from rungwise.fsm.health.check import DUE, ONE_PROBE, verify_health
 from rungwise.fsm.health.health import (
-    NO_SYMPTOM,
     BackendHealth,
     Symptom,
     choose,
@@ -117,12 +116,6 @@ def test_it_opens_after_two_failures_in_a_row(evidence: Symptom) -> None:
     assert opened(evidence, ANSWERED, FAILED).state == "closed"
 
 
-@pytest.mark.parametrize("event", ["limited", "rejected_key"])
-def test_it_opens_at_once_for_as_long_as_it_asked(event: str) -> None:
-    health = opened(Symptom(event, 17.0, "429"))
-    assert (health.state, health.until, health.why) == ("open", 17.0, "429")
-
-
 def test_it_stays_open_twice_as_long_each_time_up_to_the_longest() -> None:
     health = opened(FAILED, FAILED)
     now = 0.0
@@ -171,29 +164,10 @@ def test_what_an_attempt_shows_is_out_of_date_once_the_state_has_changed() -> No
 # who is asked
 
 
-def test_the_first_that_is_closed_is_asked() -> None:
-    broken = opened(FAILED, FAILED)
-    healthy = BackendHealth()
-    assert choose([healthy, broken], 1.0, RULES, LEASE).place == 0
-    assert choose([broken, healthy, healthy], 1.0, RULES, LEASE).place == 1
-
-
 def test_of_backends_that_are_all_open_the_first_to_come_due_is_asked_which_is_no_probe() -> None:
     both = [opened(Symptom("limited", wait, "429")) for wait in (30.0, 10.0, 20.0)]
     choice = choose(both, 1.0, RULES, LEASE)
     assert (choice.place, choice.is_probe, choice.changed) == (1, False, ())
-
-
-def test_however_many_wait_only_one_tries_it() -> None:
-    known = [opened(FAILED, FAILED), BackendHealth()]
-    first = choose(known, 5.0, RULES, LEASE)
-    assert (first.place, first.is_probe) == (0, True)
-    known[0] = first.changed[0][1]
-    assert [
-        (each.place, each.is_probe) for each in (choose(known, 9.0, RULES, LEASE) for _ in range(3))
-    ] == [(1, False)] * 3
-    known[0] = after(known[0], NO_SYMPTOM, 9.0, was_probe=True)
-    assert choose(known, 9.0, RULES, LEASE).is_probe
 
 
 class Fleet(RuleBasedStateMachine):
@@ -313,20 +287,15 @@ def test_a_call_that_was_cancelled_shows_nothing() -> None:
     assert symptom_of(Observation(evidence=Recorded(event="cancelled"))).event is None
 
 
-def test_a_wait_that_was_asked_for_and_the_reason_are_kept() -> None:
+@pytest.mark.parametrize(("asked", "kept"), [(3, 3), pytest.param(10**15, 86_400.0, id="for ever")])
+def test_a_wait_that_was_asked_for_is_kept_up_to_a_day_with_its_reason(
+    asked: float, kept: float
+) -> None:
     observation = Observation(
         evidence=Recorded(event="failed_transiently"),
-        failure=Failure("rate_limit", 429, asked_wait=3),
+        failure=Failure("rate_limit", 429, asked_wait=asked),
     )
-    assert symptom_of(observation) == Symptom("limited", 3, "429")
-
-
-def test_nobody_can_ask_never_to_be_asked_again() -> None:
-    observation = Observation(
-        evidence=Recorded(event="failed_transiently"),
-        failure=Failure("rate_limit", 429, asked_wait=10**15),
-    )
-    assert symptom_of(observation).asked_wait == 86_400.0
+    assert symptom_of(observation) == Symptom("limited", kept, "429")
 
 
 # the rules

@@ -20,7 +20,23 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, OpenAIChat, testing, verify
+from rungwise import (
+    CALL,
+    Budget,
+    Client,
+    ConfigurationError,
+    Discard,
+    Failed,
+    Limits,
+    OpenAIChat,
+    Policy,
+    Prices,
+    Text,
+    ToolCall,
+    Usage,
+    testing,
+    verify,
+)
 from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.core import (
     BrokenMachine,
@@ -54,30 +70,30 @@ ANSWER = Reply(
     "An answer.",
     stop_reason="stop",
     stop_raw="stop",
-    usage=rungwise.Usage(3, 4),
+    usage=Usage(3, 4),
 )
 EMPTY = Reply(stop_reason="stop", stop_raw="stop")
 CUT = Reply(
     "The first half ",
     stop_reason="length",
     stop_raw="length",
-    usage=rungwise.Usage(3, 5),
+    usage=Usage(3, 5),
 )
 REST = Reply(
     "and the second.",
     stop_reason="stop",
     stop_raw="stop",
-    usage=rungwise.Usage(9, 4),
+    usage=Usage(9, 4),
 )
-LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
+LOOK_UP = ToolCall("call_1", "look_up", '{"path": "x"}')
 TOOLS = Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
 WRONG = attrs.evolve(TOOLS, tool_calls=(attrs.evolve(LOOK_UP, name=""),))
 BUSY = Failure("rate_limit", status=429, asked_wait=3.0)
 SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 
-DEFAULT = rungwise.Policy()
-SMALL = rungwise.Policy(
-    limits=rungwise.Limits(
+DEFAULT = Policy()
+SMALL = Policy(
+    limits=Limits(
         **OTHERS_OFF,
         retries=1,
         reasks=1,
@@ -87,9 +103,9 @@ SMALL = rungwise.Policy(
         compactions=1,
         continuations=1,
     ),
-    budget=rungwise.Budget(seconds=120),
+    budget=Budget(seconds=120),
 )
-TIGHT = rungwise.Policy(budget=rungwise.Budget(attempts=5, seconds=40, output_tokens=6_000))
+TIGHT = Policy(budget=Budget(attempts=5, seconds=40, output_tokens=6_000))
 
 
 # what breaks, and how it is told
@@ -122,7 +138,7 @@ class Forged:
         return self.result(text="An answer, and more", parts=("An answer, and more",))
 
     def called(self, name: str) -> Forged:
-        return self.result(tool_calls=(rungwise.ToolCall("1", name, "{}"),))
+        return self.result(tool_calls=(ToolCall("1", name, "{}"),))
 
     def reply(self, **changes: Any) -> Forged:
         return self.result(reply=attrs.evolve(self.call.result.reply, **changes))
@@ -151,126 +167,113 @@ def streamed(*script: Any, **options: Any) -> Forged:
     return Forged(*script, is_streaming=True, **options)
 
 
-FORGERIES: list[tuple[str, Callable[[], Forged | tuple[Forged, dict[str, Any]]]]] = [
-    (path_checks.ENDED, lambda: Forged(ANSWER).result(outcome="refused")),
-    (path_checks.ENDED, lambda: Forged(ANSWER).result(outcome="well")),
-    (path_checks.ENDED, lambda: Forged(ANSWER).drop(2)),
-    (path_checks.ENDED, lambda: Forged(EMPTY, ANSWER).step(2, target="done")),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).drop(2)),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(2, number=7)),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(4, at=-1.0)),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(2, guard="may_nudge")),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(2, facts=("has_delivered",))),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(2, facts=("is_tuesday",))),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(2, source="ask")),
-    (path_checks.LEGAL, lambda: Forged(EMPTY, ANSWER).step(2, event="came_home")),
-    (path_checks.COUNTED, lambda: Forged(EMPTY, ANSWER).step(2, attempts=2)),
-    (path_checks.COUNTED, lambda: Forged(EMPTY, ANSWER).step(2, spent={})),
-    (path_checks.COUNTED, lambda: Forged(EMPTY, ANSWER).result(attempts=1)),
-    (spending_checks.CHAIN, lambda: Forged(EMPTY, ANSWER).step(3, backend="nobody")),
-    (spending_checks.CHAIN, lambda: Forged(EMPTY, ANSWER, chain=2).step(3, backend="backend-2")),
-    (
-        spending_checks.BUDGET,
-        lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(attempts=1)),
-    ),
-    (
-        spending_checks.BUDGET,
-        lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=1)),
-    ),
-    (
-        spending_checks.BUDGET,
-        lambda: Forged(CUT, REST).policy(budget=rungwise.Budget(output_tokens=9)),
-    ),
-    (spending_checks.BUDGET, lambda: Forged(ANSWER).step(1, cap=0)),
-    (
-        spending_checks.BUDGET,
+FORGERIES: dict[str, list[Callable[[], Forged | tuple[Forged, dict[str, Any]]]]] = {
+    path_checks.ENDED: [
+        lambda: Forged(ANSWER).result(outcome="refused"),
+        lambda: Forged(ANSWER).result(outcome="well"),
+        lambda: Forged(ANSWER).drop(2),
+        lambda: Forged(EMPTY, ANSWER).step(2, target="done"),
+    ],
+    path_checks.LEGAL: [
+        lambda: Forged(EMPTY, ANSWER).drop(2),
+        lambda: Forged(EMPTY, ANSWER).step(2, number=7),
+        lambda: Forged(EMPTY, ANSWER).step(4, at=-1.0),
+        lambda: Forged(EMPTY, ANSWER).step(2, guard="may_nudge"),
+        lambda: Forged(EMPTY, ANSWER).step(2, facts=("has_delivered",)),
+        lambda: Forged(EMPTY, ANSWER).step(2, facts=("is_tuesday",)),
+        lambda: Forged(EMPTY, ANSWER).step(2, source="ask"),
+        lambda: Forged(EMPTY, ANSWER).step(2, event="came_home"),
+    ],
+    path_checks.COUNTED: [
+        lambda: Forged(EMPTY, ANSWER).step(2, attempts=2),
+        lambda: Forged(EMPTY, ANSWER).step(2, spent={}),
+        lambda: Forged(EMPTY, ANSWER).result(attempts=1),
+    ],
+    spending_checks.CHAIN: [
+        lambda: Forged(EMPTY, ANSWER).step(3, backend="nobody"),
+        lambda: Forged(EMPTY, ANSWER, chain=2).step(3, backend="backend-2"),
+    ],
+    spending_checks.BUDGET: [
+        lambda: Forged(EMPTY, ANSWER).policy(budget=Budget(attempts=1)),
+        lambda: Forged(EMPTY, ANSWER).policy(budget=Budget(seconds=1)),
+        lambda: Forged(CUT, REST).policy(budget=Budget(output_tokens=9)),
+        lambda: Forged(ANSWER).step(1, cap=0),
         lambda: Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000),
-    ),
-    (
-        spending_checks.BUDGET,
         lambda: (Forged(ANSWER, chain=PRICED).policy(budget=CENTS), {"is_fair": True}),
-    ),
-    (spending_checks.BUDGET, lambda: (Forged(ANSWER).policy(budget=FEW), {"is_fair": True})),
-    (spending_checks.WAITS, lambda: Forged(EMPTY, ANSWER).step(2, wait=math.inf)),
-    (spending_checks.WAITS, lambda: Forged(EMPTY, ANSWER).step(2, wait=200.0)),
-    (spending_checks.WAITS, lambda: Forged(BUSY, ANSWER).step(2, wait=2.0)),
-    (
-        spending_checks.WAITS,
+        lambda: (Forged(ANSWER).policy(budget=FEW), {"is_fair": True}),
+    ],
+    spending_checks.WAITS: [
+        lambda: Forged(EMPTY, ANSWER).step(2, wait=math.inf),
+        lambda: Forged(EMPTY, ANSWER).step(2, wait=200.0),
+        lambda: Forged(BUSY, ANSWER).step(2, wait=2.0),
         lambda: Forged(BUSY, ANSWER).policy(waits=rungwise.Waits(longest_asked=1.0)),
-    ),
-    (spending_checks.CERTIFIED, lambda: (Forged(EMPTY, ANSWER), {"certificate": verify(NOTHING)})),
-    (
-        spending_checks.CERTIFIED,
+    ],
+    spending_checks.CERTIFIED: [
+        lambda: (Forged(EMPTY, ANSWER), {"certificate": verify(NOTHING)}),
         lambda: (Forged(Failure("auth"), ANSWER, chain=2), {"certificate": verify()}),
-    ),
-    (spending_checks.SUMMED, lambda: Forged(CUT, REST).result(usage=rungwise.Usage(9, 4))),
-    (spending_checks.SUMMED, lambda: Forged(CUT, REST, chain=PRICED).result(cost=0.0)),
-    (success.NOT_EMPTY, lambda: Forged(ANSWER).result(text=" \n")),
-    (success.CLEAN, lambda: Forged(ANSWER).reply(stop_reason="length")),
-    (success.CLEAN, lambda: Forged(ANSWER).reply(interrupted=True)),
-    (success.CLEAN, lambda: Forged(ANSWER).reply(refusal="no")),
-    (success.CLEAN, lambda: Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None)),
-    (
-        success.WHOLE_TOOLS,
-        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", '{"pa'),)),
-    ),
-    (
-        success.WHOLE_TOOLS,
-        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", "[]"),)),
-    ),
-    (
-        success.WHOLE_TOOLS,
-        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),)),
-    ),
-    (
-        success.WHOLE_TOOLS,
-        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),)),
-    ),
-    (success.WHOLE_TOOLS, lambda: Forged(EMPTY).result(tool_calls=(LOOK_UP,))),
-    (success.RIGHT, lambda: Forged(TWO, returns=NESTS).result(text='{"nests": "two"}')),
-    (success.RIGHT, lambda: Forged(TWO, returns=NESTS).result(value=3)),
-    (
-        success.RIGHT,
+    ],
+    spending_checks.SUMMED: [
+        lambda: Forged(CUT, REST).result(usage=Usage(9, 4)),
+        lambda: Forged(CUT, REST, chain=PRICED).result(cost=0.0),
+    ],
+    success.NOT_EMPTY: [
+        lambda: Forged(ANSWER).result(text=" \n"),
+    ],
+    success.CLEAN: [
+        lambda: Forged(ANSWER).reply(stop_reason="length"),
+        lambda: Forged(ANSWER).reply(interrupted=True),
+        lambda: Forged(ANSWER).reply(refusal="no"),
+        lambda: Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None),
+    ],
+    success.WHOLE_TOOLS: [
+        lambda: Forged(TOOLS).result(tool_calls=(ToolCall("1", "look_up", '{"pa'),)),
+        lambda: Forged(TOOLS).result(tool_calls=(ToolCall("1", "look_up", "[]"),)),
+        lambda: Forged(TOOLS).result(tool_calls=(ToolCall("1", "look_up", " "),)),
+        lambda: Forged(TOOLS).result(tool_calls=(ToolCall("1", "", "{}"),)),
+        lambda: Forged(EMPTY).result(tool_calls=(LOOK_UP,)),
+    ],
+    success.RIGHT: [
+        lambda: Forged(TWO, returns=NESTS).result(text='{"nests": "two"}'),
+        lambda: Forged(TWO, returns=NESTS).result(value=3),
         lambda: Forged(
             ANSWER, verdict=lambda reply: "No." if "more" in reply.text else None
         ).more(),
-    ),
-    (success.RIGHT, lambda: Forged(TOOLS, request=OFFERED).called("note")),
-    (success.TEXT_STAYS, lambda: Forged(EMPTY).result(text="something")),
-    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
-    (
-        delivery.KEPT,
-        lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more"))),
-    ),
-    (
-        delivery.KEPT,
-        lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged))),
-    ),
-    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged)))),
-    (delivery.KEPT, lambda: taken_back(streamed(CUT, REST))),
-    (
-        delivery.KEPT,
+        lambda: Forged(TOOLS, request=OFFERED).called("note"),
+    ],
+    success.TEXT_STAYS: [
+        lambda: Forged(EMPTY).result(text="something"),
+    ],
+    delivery.KEPT: [
+        lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1])),
+        lambda: (forged := streamed(CUT, REST), retold(*whole(forged), Text("more"))),
+        lambda: (forged := streamed(CUT, REST), retold(Discard("x"), *whole(forged))),
+        lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged))),
+        lambda: taken_back(streamed(CUT, REST)),
         lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result)),
-    ),
-    (delivery.STITCHED, lambda: Forged(CUT, REST).result(text="The first half and the ")),
-    (delivery.STITCHED, lambda: Forged(CUT, REST).result(text="and the second.")),
-    (delivery.STITCHED, lambda: said_twice(Forged(CUT, REST))),
-    (privacy.PRIVATE, lambda: (Forged(ANSWER), {"secrets": ["backend-1"]})),
-    (privacy.PRIVATE, lambda: Forged(EMPTY, ANSWER).step(2, content={"part": "x"})),
-    (privacy.PRIVATE, lambda: Forged(EMPTY, REST).step(2, stop_raw="it was: and the second.")),
-    (replays.REPLAYS, lambda: Forged(EMPTY, ANSWER).step(2, draw=0.5)),
-    (replays.REPLAYS, lambda: Forged(EMPTY, ANSWER).result(cause="nobody knows")),
-]
+    ],
+    delivery.STITCHED: [
+        lambda: Forged(CUT, REST).result(text="The first half and the "),
+        lambda: Forged(CUT, REST).result(text="and the second."),
+        lambda: said_twice(Forged(CUT, REST)),
+    ],
+    privacy.PRIVATE: [
+        lambda: (Forged(ANSWER), {"secrets": ["backend-1"]}),
+        lambda: Forged(EMPTY, ANSWER).step(2, content={"part": "x"}),
+        lambda: Forged(EMPTY, REST).step(2, stop_raw="it was: and the second."),
+    ],
+    replays.REPLAYS: [
+        lambda: Forged(EMPTY, ANSWER).step(2, draw=0.5),
+        lambda: Forged(EMPTY, ANSWER).result(cause="nobody knows"),
+    ],
+}
 
-NOTHING = rungwise.Policy(
-    limits=rungwise.Limits(
-        reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0
-    )
+NOTHING = Policy(
+    limits=Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0)
 )
-PAID = rungwise.Policy(budget=rungwise.Budget(money=0.05))
-CENTS = rungwise.Budget(money=0.00001)
-FEW = rungwise.Budget(output_tokens=3)
-PRICED = [PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0))]
+PAID = Policy(budget=Budget(money=0.05))
+CENTS = Budget(money=0.00001)
+FEW = Budget(output_tokens=3)
+PRICED = [PlainLink("backend-1", prices=Prices(1.0, 10.0))]
 CAPPED = Request("hi", max_tokens=4)
 TWO = Reply('{"nests": 2}', stop_reason="stop")
 NESTS = {"type": "object", "properties": {"nests": {"type": "integer"}}}
@@ -280,11 +283,11 @@ OFFERED = Request("hi", tools=[{"name": "look_up"}])
 def taken_back(forged: Forged) -> tuple[Forged, dict[str, Any]]:
     """Let a stream take the first part back and say it again."""
     events = whole(forged)
-    at = events.index(rungwise.Text("and the second."))
+    at = events.index(Text("and the second."))
     again = [
-        rungwise.Discard("The first half "),
+        Discard("The first half "),
         forged.events[-1],
-        rungwise.Text("The first half "),
+        Text("The first half "),
     ]
     return forged, retold(*events[:at], *again, *events[at:])
 
@@ -296,7 +299,10 @@ def said_twice(forged: Forged) -> Forged:
     return forged.result(parts=(first, echo), text=first + echo, final_text=first + echo)
 
 
-@pytest.mark.parametrize(("property", "forge"), FORGERIES)
+@pytest.mark.parametrize(
+    ("property", "forge"),
+    [(property, forge) for property, forges in FORGERIES.items() for forge in forges],
+)
 def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> None:
     made = forge()
     forged, options = made if isinstance(made, tuple) else (made, {})
@@ -308,8 +314,8 @@ def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> Non
 
 REASK = row_of("came_empty", "may_reask")
 FAULTY: list[tuple[str, Table]] = [
-    (path_checks.BOUNDED, redeclaring(rungwise.CALL, Guard("may_reask"))),
-    (path_checks.FALLS, redeclaring(rungwise.CALL, Effect("spend_reask"))),
+    (path_checks.BOUNDED, redeclaring(CALL, Guard("may_reask"))),
+    (path_checks.FALLS, redeclaring(CALL, Effect("spend_reask"))),
     (path_checks.LEGAL, tampered(REASK, test=lambda test: lambda run: True)),
     (path_checks.COUNTED, tampered(REASK, count=lambda count: None)),
 ]
@@ -353,7 +359,7 @@ PROPERTIES = {
 
 
 def test_every_property_was_broken() -> None:
-    assert {property for property, _ in (*FORGERIES, *FAULTY)} == PROPERTIES
+    assert {*FORGERIES, *(property for property, _ in FAULTY)} == PROPERTIES
 
 
 def test_an_error_tells_the_step() -> None:
@@ -397,7 +403,7 @@ def test_a_call_that_goes_on_is_none_to_judge() -> None:
 
 
 def test_a_table_of_ones_own_is_judged_by_its_own_rows() -> None:
-    policy = rungwise.Policy(table=rungwise.CALL.without("reask"))
+    policy = Policy(table=CALL.without("reask"))
     call = testing.run(policy, [EMPTY])
     testing.assert_call_honest(call, certificate=verify(policy))
     with pytest.raises(testing.Dishonest, match="certificate"):
@@ -420,7 +426,7 @@ def judge_nothing(reply: Reply) -> str | None:
 @pytest.mark.full
 def test_the_strategies_bring_about_every_event_and_every_state() -> None:
     coverage = Coverage()
-    policy = attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
+    policy = attrs.evolve(SMALL, budget=Budget(attempts=4))
 
     def collect(
         script: Any,
@@ -468,9 +474,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), extras)(collect)))()
         events = {row.event for row in coverage.rows}
         targets = {row.target for row in coverage.rows}
-        if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {
-            rungwise.CALL.start
-        }:
+        if events == set(CALL.events) and targets == set(CALL.states) - {CALL.start}:
             return
     pytest.fail(f"after {coverage.paths} scripts: {coverage.summary()}")
 
@@ -481,12 +485,12 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (strategies.texts(), "An answer."),
         (testing.replies(), Reply("An answer.", stop_reason="stop", stop_raw="stop")),
         (strategies.headers(), {}),
-        (strategies.usages(), rungwise.Usage()),
+        (strategies.usages(), Usage()),
         (
             policy_strategies.limits(),
-            rungwise.Limits(
+            Limits(
                 **{
-                    **dict.fromkeys(rungwise.Limits(), 0),
+                    **dict.fromkeys(Limits(), 0),
                     "rotations": None,
                     "fallbacks": None,
                 }
@@ -505,7 +509,7 @@ def test_everything_shrinks_to_what_is_plain(strategy: Any, smallest: Any) -> No
 
 def test_policies_and_requests_shrink_to_the_defaults() -> None:
     policy = simplest(testing.policies())
-    assert (policy.budget, policy.table) == (rungwise.Budget(), rungwise.CALL)
+    assert (policy.budget, policy.table) == (Budget(), CALL)
     assert simplest(testing.requests()).max_tokens is None
 
 
@@ -517,7 +521,7 @@ def test_the_pieces_of_a_chunking_join_to_the_whole(drawn: tuple[bytes, list[byt
 
 
 @given(testing.policies(money=True), chains(priced=True))
-def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[PlainLink]) -> None:
+def test_policies_and_chains_go_together(policy: Policy, chain: list[PlainLink]) -> None:
     Call(Request("hi"), policy, chain)
 
 
@@ -533,7 +537,7 @@ def certificates() -> dict[int, Any]:
     return {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIGHT)}
 
 
-def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **options: Any) -> None:
+def judge(script: Any, policy: Policy, *, certified: bool = True, **options: Any) -> None:
     events: list[Any] = []
     call = testing.run(
         policy, script, events=events, jitter=lambda: 1.0, has_compactor=True, **options
@@ -555,7 +559,7 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
 )
 def test_no_script_exceeds_the_certificate(
     script: Any,
-    policy: rungwise.Policy,
+    policy: Policy,
     request: Request,
     streams: bool,
     latency: float,
@@ -578,7 +582,7 @@ def test_no_script_exceeds_the_certificate(
 )
 def test_calls_are_honest_under_any_policy_and_chain(
     script: Any,
-    policy: rungwise.Policy,
+    policy: Policy,
     chain: list[PlainLink],
     turn: TurnContext,
     kinds: tuple[bool, bool],
@@ -624,7 +628,7 @@ def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     testing.run(
         DEFAULT, [Reply(first, stop_reason="length"), broken], is_streaming=True, events=events
     )
-    assert not [event for event in events if isinstance(event, rungwise.Discard)]
+    assert not [event for event in events if isinstance(event, Discard)]
 
 
 # compactors, under budgets of tokens and money
@@ -637,14 +641,14 @@ LONG_TALK = [
     {"role": "user", "content": "And where do they nest?"},
 ]
 BUDGETS = {
-    "money": rungwise.Policy(
-        budget=rungwise.Budget(attempts=12, seconds=90, money=0.05),
-        limits=rungwise.Limits(retries=2),
+    "money": Policy(
+        budget=Budget(attempts=12, seconds=90, money=0.05),
+        limits=Limits(retries=2),
     ),
-    "tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000)),
-    "both": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000, money=0.01)),
+    "tokens": Policy(budget=Budget(output_tokens=5_000)),
+    "both": Policy(budget=Budget(output_tokens=5_000, money=0.01)),
 }
-DEAR_WRITES = [PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0, cache_creation=20.0))]
+DEAR_WRITES = [PlainLink("backend-1", prices=Prices(1.0, 10.0, cache_creation=20.0))]
 
 
 @pytest.mark.parametrize(
@@ -678,7 +682,7 @@ def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(
 )
 def test_a_fair_provider_never_costs_more_than_the_budget(
     script: Any,
-    policy: rungwise.Policy,
+    policy: Policy,
     chain: Any,
     request: Request,
     compactor: Any,
@@ -713,7 +717,7 @@ def test_a_slow_compactor_takes_its_time() -> None:
 
 @pytest.mark.parametrize("way", ["eats them", "", None])
 def test_an_unknown_way_of_compacting_is_refused(way: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="COMPACTORS"):
+    with pytest.raises(ConfigurationError, match="COMPACTORS"):
         compactors.Compactor(way)
 
 
@@ -729,7 +733,7 @@ def test_calls_that_touch_each_other_are_caught() -> None:
     def spend(run: Any) -> None:
         shared.append(run)
         for each in shared:
-            each.spent[rungwise.CALL.counters.index("reasks")] += 1
+            each.spent[CALL.counters.index("reasks")] += 1
 
     machine = testing.calls_of(unchecked(tampered(REASK, count=lambda count: spend)))()
     request = Request("hi")
@@ -779,9 +783,9 @@ def test_no_driver_waits_while_testing() -> None:
     client, _ = busy_client()
     with testing.testing():
         assert waits_are_off()
-        with pytest.raises(rungwise.Failed) as caught:
+        with pytest.raises(Failed) as caught:
             client.call("hi")
-        with pytest.raises(rungwise.Failed):
+        with pytest.raises(Failed):
             asyncio.run(client.acall("hi"))
     assert not waits_are_off()
     result = caught.value.result
@@ -801,7 +805,7 @@ def test_the_switch_is_for_the_whole_process_and_nests() -> None:
     with testing.testing(attempts=1):
         assert testing.run(DEFAULT, [EMPTY]).result.attempts == 1
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 2
-    assert with_overrides(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
+    assert with_overrides(Policy(budget=Budget(attempts=1))).budget.attempts == 1
     testing.set_testing(False)
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 4
     assert with_overrides(DEFAULT) is DEFAULT
@@ -818,9 +822,9 @@ def test_a_client_makes_no_more_attempts_than_the_switch_allows() -> None:
 
 @pytest.mark.parametrize("attempts", [0, True, 1.5, "2"])
 def test_the_switch_refuses_other_numbers_of_attempts(attempts: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="attempts"):
+    with pytest.raises(ConfigurationError, match="attempts"):
         testing.set_testing(True, attempts=attempts)
-    with pytest.raises(rungwise.ConfigurationError, match="attempts"):
+    with pytest.raises(ConfigurationError, match="attempts"):
         testing.set_testing(False, attempts=2)
     assert not waits_are_off()
 
@@ -834,12 +838,12 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     for script in ([ANSWER], [ANSWER], [EMPTY]):
         coverage.record(EndedCall.of(testing.run(SMALL, script), certificate=certificate))
     assert (coverage.paths, coverage.distinct) == (3, 2)
-    states = len(rungwise.CALL.states)
+    states = len(CALL.states)
     assert coverage.states == (5, states)
     attempts, waiting = coverage.extremes
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
     assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
-    rows = len(rungwise.CALL.rows)
+    rows = len(CALL.rows)
     told = (
         f"3 paths, 2 of them different; 5 of {states} states and 5 of {rows} rows; at worst 2 of "
         f"15 attempts"

@@ -3,6 +3,7 @@ can fail.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import rungwise
 from rungwise import (
     Budget,
+    ConfigurationError,
     Limits,
     Message,
     Policy,
@@ -22,6 +24,7 @@ from rungwise import (
     TurnPolicy,
     Usage,
     testing,
+    verify,
 )
 from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
 from rungwise.fsm.call.run import judging
@@ -38,10 +41,12 @@ from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import caller, compaction, tool_round
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.turn_journal import TurnRecorder
+from support import turns
 from support.sampling import examples
+from support.turns import OVERFLOW, cut, said
 
-USAGE = Usage(10, 5)
 TEXT = "Herons nest in the reeds by the lake."
+calling = partial(turns.calling, arguments='{"path": "x"}')
 ONCE = TurnPolicy(
     auto_continues=1,
     call=Policy(
@@ -57,27 +62,15 @@ SMALL = evolve(ONCE, auto_continues=3)
 SILENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
-def said(text: str, stop: Any = "stop") -> Reply:
-    return Reply(text, stop_reason=stop, stop_raw=stop, usage=USAGE)
-
-
-def calling(*names: str, text: str = "", arguments: str = '{"path": "x"}') -> Reply:
-    made = [ToolCall(f"c{place}", name, arguments) for place, name in enumerate(names)]
-    return Reply(
-        text, tool_calls=made, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE
-    )
-
-
 def script(*replies: Reply | Failure, **fields: Any) -> testing.TurnScript:
     return testing.TurnScript(replies, **fields)
 
 
-OVERFLOW = Failure("context_overflow")
 EMPTY = said("")
 NOTED = script(calling("note", text=TEXT), calling("look_up"), EMPTY)
 LOOKED = script(calling("look_up", "write", text="I look, and then I write."), said(TEXT))
 SUMMED_UP = script(calling("look_up"), calling("look_up"), said(TEXT))
-CUT = script(said("Herons nest in ", "length"), said("the reeds."))
+CUT = script(cut("Herons nest in "), said("the reeds."))
 HANDED = script(calling("look_up", "ask_user"))
 SHORTENED = script(OVERFLOW, said(TEXT), asked="a turn of ours", compactor=TurnCompactor())
 HUGE = script(calling("look_up"), said(TEXT), tools=[ToolPlay("returns much text")])
@@ -339,9 +332,9 @@ def test_each_assertion_can_fail(
 def test_what_was_proved_of_something_else_is_refused() -> None:
     run = testing.run_turn(SMALL, LOOKED)
     with pytest.raises(testing.Dishonest, match="is for the table 'call'") as caught:
-        testing.assert_turn_honest(run, certificate=rungwise.verify())
+        testing.assert_turn_honest(run, certificate=verify())
     assert caught.value.property == ends.CERTIFIED
-    proved = evolve(rungwise.verify(), table="turn")
+    proved = evolve(verify(), table="turn")
     testing.assert_turn_honest(run, certificate=proved)
     few = evolve(
         proved, worst=[evolve(each, value=1.0) for each in proved.worst if each.name == "attempts"]
@@ -488,7 +481,7 @@ def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> Non
     ],
 )
 def test_a_script_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(rungwise.ConfigurationError):
+    with pytest.raises(ConfigurationError):
         testing.read_turn_script(text)
 
 
@@ -538,7 +531,7 @@ TestTight.settings = settings(max_examples=8, stateful_step_count=20, suppress_h
     ],
 )
 def test_what_makes_no_stateful_test_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(rungwise.ConfigurationError):
+    with pytest.raises(ConfigurationError):
         testing.turns_of(wrong.pop("policy"), **wrong)
 
 

@@ -1,6 +1,5 @@
 """Tool calls that wait for the caller's approval."""
 
-import json
 from typing import Any
 
 import pytest
@@ -49,15 +48,6 @@ def paused(*names: str, policy: TurnPolicy | None = None) -> Any:
     return result
 
 
-def test_a_call_waits_and_the_others_of_its_reply_run() -> None:
-    result = paused("look", "pay", "look")
-    assert (result.outcome, result.is_success) == ("awaiting_approval", True)
-    assert [call.id for call in result.awaiting] == ["c1"]
-    assert [call.id for call in result.already_run] == ["c0", "c2"]
-    journal = TurnJournal.from_json(result.journal.to_json())
-    assert replay(journal).outcome == "awaiting_approval"
-
-
 def test_what_waits_is_known_however_small_the_window_is() -> None:
     result = paused("look", "pay", policy=TurnPolicy(window=1))
     assert replay(TurnJournal.from_json(result.journal.to_json())).outcome == "awaiting_approval"
@@ -65,26 +55,6 @@ def test_what_waits_is_known_however_small_the_window_is() -> None:
         Turn(Request(result.messages), tools=TOOLS, approvals={"c1": True}), said(ANSWER)
     )
     assert (resumed.outcome, ran) == ("finished", [["pay"]])
-
-
-@pytest.mark.parametrize("decided", [True, "It is too dear."])
-def test_a_turn_goes_on_from_stored_messages_with_the_callers_decision(decided: Any) -> None:
-    messages = json.loads(json.dumps(paused("look", "pay").messages))
-    turn = Turn(Request(messages), tools=TOOLS, approvals={"c1": decided})
-    result, ran = play(turn, said(ANSWER))
-    assert (result.outcome, result.text, result.calls) == ("finished", ANSWER, 1)
-    assert ran == [["pay"] if decided is True else []]
-    results = [
-        part
-        for message in result.messages
-        for part in message.get("parts", ())
-        if part["type"] == "tool_result"
-    ]
-    told = "pay ran" if decided is True else decided
-    assert [each["text"] for each in results[:1]] == ["look ran"]
-    assert told in results[1]["text"]
-    assert len(results) == 2
-    assert replay(TurnJournal.from_json(result.journal.to_json())).outcome == "finished"
 
 
 def test_a_turn_that_is_resumed_waits_again_for_the_next_call() -> None:
@@ -100,17 +70,6 @@ def test_a_turn_that_is_resumed_waits_again_for_the_next_call() -> None:
     [
         (True, "approvals must map"),
         ({}, "must hold each call that waits, c0, c1"),
-        ({"c0": True}, "must hold each call that waits, c0, c1"),
-        (
-            {
-                "c0": True,
-                "c1": True,
-                "c2": True,
-            },
-            "must hold each call that waits, c0, c1",
-        ),
-        ({"c0": True, "c1": False}, "must be True, or the reason"),
-        ({"c0": True, "c1": " "}, "must be True, or the reason"),
         ({"c0": 1, "c1": True}, "must be True, or the reason"),
     ],
 )
@@ -118,12 +77,6 @@ def test_what_does_not_match_is_refused(approvals: Any, says: str) -> None:
     messages = paused("pay", "pay").messages
     with pytest.raises(ConfigurationError, match=says):
         Turn(Request(messages), tools=TOOLS, approvals=approvals)
-
-
-@pytest.mark.parametrize("messages", ["Pay.", [{"role": "user", "content": "Pay."}] * 3])
-def test_a_conversation_in_which_nothing_waits_is_refused(messages: Any) -> None:
-    with pytest.raises(ConfigurationError, match="awaits approval"):
-        Turn(Request(messages), tools=TOOLS, approvals={"c0": True})
 
 
 def test_a_round_that_waits_ends_the_turn_though_calls_are_left() -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rungwise
 from rungwise import ConfigurationError, Message, OldestFirst, ToolResult
 from rungwise.core import PlainMessage, Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
@@ -113,11 +112,6 @@ def test_no_more_goes_than_can() -> None:
     assert OldestFirst(keep=2)(AGENT, 0) is AGENT
 
 
-@pytest.mark.parametrize("keep", [1, 2])
-def test_the_last_messages_begin_with_the_call_of_their_results(keep: int) -> None:
-    assert OldestFirst(keep=keep)(AGENT, ALL)[-2:] == AGENT[-2:]
-
-
 def test_the_question_of_a_turn_in_progress_stays_while_its_first_exchanges_go() -> None:
     long_turn = (FIRST, answer("Kingfishers."), SECOND, asks("a"), says("a"), asks("b"), says("b"))
     assert OldestFirst(keep=1)(long_turn, ALL) == (*long_turn[:3], *long_turn[5:])
@@ -149,57 +143,24 @@ def test_leaves_results_alone_that_were_unpaired_before(messages: Conversation) 
     assert OldestFirst(keep=1)(messages, ALL) is messages
 
 
-def test_every_form_of_a_result_can_give_way() -> None:
-    block = {
-        "type": "tool_result",
-        "tool_use_id": "a",
-        "content": [{"type": "text", "text": LONG}],
-        "is_error": False,
-    }
-    used = {
-        "role": "assistant",
-        "content": [
-            {
-                "type": "tool_use",
-                "id": "a",
-                "name": "look_up",
-                "input": {},
-            }
-        ],
-    }
-    called = {"role": "assistant", "function_call": {"name": "look_up", "arguments": "{}"}}
-    results = (
-        {"role": "user", "content": [block, {"type": "text", "text": "And?"}]},
-        {"role": "function", "name": "look_up", "content": LONG},
-        Message(
-            "tool",
-            [ToolResult("a", "look_up", LONG, is_fault=True), ToolResult("b", "look_up", LONG)],
-        ),
-        {**says("a"), "content": [{"type": "text", "text": LONG}] * 2},
-    )
-    calling = Message("assistant", [rungwise.ToolCall(each, "look_up", "{}") for each in "ab"])
-    asked: tuple[Any, ...] = (used, called, calling, asks("a"))
+def test_a_result_of_blocks_gives_way_to_a_block() -> None:
+    long = [{"type": "text", "text": LONG}]
+    used = {"type": "tool_use", "id": "a", "name": "look_up", "input": {}}
+    block = {"type": "tool_result", "tool_use_id": "a", "content": long}
+    beside = {"type": "text", "text": "And?"}
     messages = (
         FIRST,
-        *[each for pair in zip(asked, results, strict=True) for each in pair],
+        {"role": "assistant", "content": [used]},
+        {"role": "user", "content": [block, beside]},
+        asks("a"),
+        {**says("a"), "content": long * 2},
         answer("So."),
     )
-    room = estimate_tokens(results) - 200
-    shorter = OldestFirst(keep=1)(messages, room)
+    shorter = OldestFirst(keep=1)(messages, 2 * estimate_tokens(LONG))
+    stub = [{"type": "text", "text": STUB}]
     assert shorter[2::2] == (
-        {
-            "role": "user",
-            "content": [
-                {**block, "content": [{"type": "text", "text": STUB}]},
-                {"type": "text", "text": "And?"},
-            ],
-        },
-        {"role": "function", "name": "look_up", "content": STUB},
-        Message(
-            "tool",
-            [ToolResult("a", "look_up", STUB, is_fault=True), ToolResult("b", "look_up", STUB)],
-        ),
-        {**says("a"), "content": [{"type": "text", "text": STUB}]},
+        {"role": "user", "content": [{**block, "content": stub}, beside]},
+        {**says("a"), "content": stub},
     )
     assert shorter[1::2] == messages[1::2]
 

@@ -212,23 +212,3 @@ def test_a_schema_that_no_json_can_hold_is_refused_when_it_is_declared(value: ob
         match=r"^Tool\.parameters(\['default'\] has no form in JSON| must be a JSON schema)",
     ):
         Tool(print, parameters={"type": "object", "default": value})
-
-
-def test_what_goes_round_in_a_schema_is_refused_where_checking_it_takes_too_long() -> None:
-    either = {"anyOf": [{"$ref": "#/$defs/both"}, {"$ref": "#/$defs/any"}, {"type": "string"}]}
-    pair = {"type": "object", "properties": {"a": either, "b": either}}
-    schema = {
-        "type": "object",
-        "properties": {"e": either},
-        "$defs": {"both": pair, "any": pair},
-    }
-    box = Toolbox.of([Tool(print, name="find", parameters=schema)])
-
-    def nested(levels: int, end: str = '"y"') -> str:
-        return '{"e": ' + '{"a": "x", "b": ' * levels + end + "}" * levels + "}"
-
-    assert isinstance(box.plan(ToolCall("c", "find", nested(8)), 1.0), ToolRun)
-    assert isinstance(box.plan(ToolCall("c", "find", nested(40)), 1.0), ToolRun)
-    assert "too much work to check" in str(box.plan(ToolCall("c", "find", nested(40, "1")), 1.0))
-    plain = Toolbox.of([Tool(print, name="keep", parameters={"type": "object"})])
-    assert isinstance(plain.plan(ToolCall("c", "keep", nested(40)), 1.0), ToolRun)

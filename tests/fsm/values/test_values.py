@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, OpenAIChat
+from rungwise import Client, Journal, OpenAIChat
 from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.values.label import LONGEST, LONGEST_NOTE, label
 from rungwise.fsm.values.moments import LAST, read_moment, read_rfc_3339, write_moment
@@ -170,7 +170,7 @@ def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
         assert len(str(step)) < 600
         for value in (step.stop_raw, step.code, step.reason):
             assert value is None or (value.isprintable() and len(value) <= LONGEST)
-    again = rungwise.Journal.from_json(call.journal.to_json())
+    again = Journal.from_json(call.journal.to_json())
     assert again.steps == call.journal.steps
     assert rungwise.replay(again).outcome == call.result.outcome
 
@@ -258,5 +258,5 @@ def test_a_journal_of_a_stranger_forges_none_either() -> None:
         "effect",
     ):
         document["steps"][-1][name] = FORGED
-    for step in rungwise.Journal.from_json(json.dumps(document)).steps:
+    for step in Journal.from_json(json.dumps(document)).steps:
         assert str(step).isprintable()

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 import rungwise
+from rungwise import Budget, Limits, Policy, Prices, Waits
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.analysis.certificate import courses, troubles
 from rungwise.fsm.analysis.certificate.courses import (
@@ -22,95 +23,14 @@ from rungwise.fsm.call.table import CALL
 from support.facts import Check
 from support.tables import OTHERS_OFF
 
-DEFAULT = rungwise.Policy(limits=rungwise.Limits(**OTHERS_OFF))
+DEFAULT = Policy(limits=Limits(**OTHERS_OFF))
 """The default policy, with those rungs alone that are worked out by hand here."""
 
-RETRIED = (
-    "retry x3 (2, 4, 8 s) → failed; 4 attempts, 14 to 21 s",
-    "retry x3 (2, 4, 8 s), fallback, retry x3 (2, 4, 8 s) → failed; 8 attempts, 28 to 42 s",
-)
-OVERLOADED = (
-    RETRIED[0],
-    "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s",
-)
-NO_SHAPE = (
-    "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
-    "fallback, retry x3 (1, 2, 4 s) → failed; 5 attempts, 7 to 10.5 s",
-)
-NOT_ASKED_AGAIN = ("not asked again → failed; 1 attempt", "fallback → failed; 2 attempts")
-GONE_ON = (
-    "continuation x3 → partial; 4 attempts",
-    "continuation x3, fallback → partial; 5 attempts",
-)
-ENLARGED = (
-    "enlarge x3 → exhausted; 4 attempts",
-    "enlarge x3, fallback, enlarge x3 → exhausted; 8 attempts",
-)
 
-TWICE = (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s")
-
-BY_HAND = {
-    "429": TWICE,
-    "429 with a Retry-After of 10 s": (
-        "retry x3 (10 s each) → failed; 4 attempts, 30 s",
-        "retry x3 (10 s each), fallback, retry x3 (10 s each) → failed; 8 attempts, 60 s",
-    ),
-    "429 with a Retry-After of 120 s": (
-        "retry x3 (120 s each) → failed; 4 attempts, 360 s",
-        "retry x3 (120 s each), fallback, retry x3 (120 s each) → failed; 8 attempts, 720 s",
-    ),
-    "429 with a Retry-After of 121 s": NOT_ASKED_AGAIN,
-    "500": RETRIED,
-    "503": OVERLOADED,
-    "529": OVERLOADED,
-    "a refused connection": (
-        RETRIED[0],
-        "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s",
-    ),
-    "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
-        "retry (2 s) → over_budget; 2 attempts, 900 s",
-        "fallback → over_budget; 2 attempts, 900 s",  # of which 225 s are kept for the second
-    ),
-    # 60 s each, but the last, which nothing follows, may take its 600 s
-    "silence before any text": (
-        "retry x3 (2, 4, 8 s) → failed; 4 attempts, 794 to 801 s",
-        "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 854 to 861 s",
-    ),
-    "a stream that breaks off before any text": (
-        "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
-        "retry (1 s), fallback, retry x3 (1, 2, 4 s) → failed; 6 attempts, 8 to 12 s",
-    ),
-    "a stream that breaks off after some text": GONE_ON,
-    "an empty reply": (
-        "reask x3 (1, 2, 4 s) → exhausted; 4 attempts, 7 to 10.5 s",
-        "reask (1 s), fallback, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 8 to 12 s",
-    ),
-    "an empty reply to a tool result": (
-        "nudge, reask x3 (1, 2, 4 s) → exhausted; 5 attempts, 7 to 10.5 s",
-        "nudge, fallback, nudge, reask x3 (1, 2, 4 s) → exhausted; 7 attempts, 7 to 10.5 s",
-    ),
-    "reasoning without text": (
-        "prefill x2, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 7 to 10.5 s",
-        "prefill, fallback, prefill x2, reask x3 (1, 2, 4 s) → exhausted; 8 attempts, 7 to 10.5 s",
-    ),
-    # no other backend is asked for the rest
-    "text cut at the output cap": (GONE_ON[0], GONE_ON[0]),
-    "reasoning that fills the output cap": ENLARGED,
-    "a cut tool call": ENLARGED,
-    "an unknown finish reason": NO_SHAPE,
-    "200 with a page instead of a reply": NO_SHAPE,
-    "a refusal": ("not asked again → refused; 1 attempt", "fallback → refused; 2 attempts"),
-    "a turn that the provider pauses": GONE_ON,
-    "401": NOT_ASKED_AGAIN,
-    "400 that names a different parameter each time": (
-        "repair x3 → failed; 4 attempts",
-        "repair x3, fallback, repair x3 → failed; 8 attempts",
-    ),
-    "a prompt that is too long, without a compactor": NOT_ASKED_AGAIN,
-}
+PRICED = {"prices": Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
 
 
-def played(policy: rungwise.Policy, name: str, backends: int = 1, **asked: Any) -> str:
+def played(policy: Policy, name: str, backends: int = 1, **asked: Any) -> str:
     (trouble,) = [each for each in troubles_of(DEFAULT, policy) if each.name == name]
     return str(course_of(policy, trouble, Scene("every attempt", backends), **asked))
 
@@ -119,19 +39,13 @@ def by_name(changes: tuple[TroubleChange, ...], scene: Scene) -> dict[str, str]:
     return {name: str(each.new) for each in changes if each.scene == scene for name in each.names}
 
 
-def test_the_default_policy_handles_every_trouble_as_its_table_says() -> None:
-    found = trouble_changes(DEFAULT, DEFAULT)
-    alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
-    assert {name: (alone[name], both[name]) for name in alone} == BY_HAND
-    assert not any(each.is_change for each in found)
-
-
 def test_the_default_policy_handles_each_trouble_as_is_written_down(fact: Check) -> None:
-    policy = rungwise.Policy()
+    policy = Policy()
     found = trouble_changes(policy, policy)
     alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
     for name in alone:
         fact(name, [alone[name], both[name]])
+    assert not any(each.is_change for each in found)
 
 
 def test_a_trouble_that_passes_comes_first() -> None:
@@ -149,24 +63,19 @@ def test_a_trouble_that_passes_comes_first() -> None:
 
 
 def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its_body() -> None:
-    poor = rungwise.Policy(budget=rungwise.Budget(money=0.011), limits=rungwise.Limits(retries=2))
-    priced = {
-        "prices": rungwise.Prices(1, 10),
-        "max_tokens": 1000,
-        "input_tokens": 100,
-    }
+    poor = Policy(budget=Budget(money=0.011), limits=Limits(retries=2))
     assert (
-        played(poor, "a refused connection", **priced)
+        played(poor, "a refused connection", **PRICED)
         == "retry x2 (2, 4 s) → failed; 3 attempts, 6 to 9 s"
     )
-    assert played(poor, "a stream that breaks off before any text", **priced).startswith(
+    assert played(poor, "a stream that breaks off before any text", **PRICED).startswith(
         "retry (1 s) → over_budget"
     )
     assert played(DEFAULT, "503", 2).endswith("6 attempts, 16 to 24 s")
 
 
 def test_troubles_with_the_same_courses_share_a_line() -> None:
-    new = evolve(DEFAULT, waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
+    new = evolve(DEFAULT, waits=Waits(longest_asked=30), switch_after={"rate_limit": 1})
     found = [
         each for each in trouble_changes(DEFAULT, new) if each.scene == Scene("every attempt", 2)
     ]
@@ -182,18 +91,15 @@ def test_troubles_with_the_same_courses_share_a_line() -> None:
 
 
 def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
-    few = rungwise.Policy(budget=rungwise.Budget(attempts=3))
+    few = Policy(budget=Budget(attempts=3))
     assert played(few, "429") == "retry x2 (2, 4 s) → over_budget; 3 attempts, 6 to 9 s"
-    short = rungwise.Policy(budget=rungwise.Budget(seconds=15))
+    short = Policy(budget=Budget(seconds=15))
     assert played(short, "429") == (
         "retry x3 (2, 4, 8 s) → failed or over_budget; 3 to 4 attempts, 9 to 14 s; "
         "the path is that with the shortest waits"
     )
-    poor = rungwise.Policy(
-        budget=rungwise.Budget(money=0.021), limits=rungwise.Limits(**OTHERS_OFF)
-    )
-    priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
-    assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
+    poor = Policy(budget=Budget(money=0.021), limits=Limits(**OTHERS_OFF))
+    assert played(poor, "a refusal", 2, **PRICED).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
     assert trouble_changes(poor, poor)[0].new is not None
 
@@ -201,9 +107,7 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
 def test_without_clocks_silence_lasts_and_the_played_attempts_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    patient = rungwise.Policy(
-        timeouts=rungwise.Timeouts(first_token=None, total=50), waits=rungwise.Waits(jitter=0)
-    )
+    patient = Policy(timeouts=rungwise.Timeouts(first_token=None, total=50), waits=Waits(jitter=0))
     assert played(patient, "silence before any text") == (
         "retry x3 (2, 4, 8 s) → failed; 4 attempts, 214 s"
     )
@@ -226,8 +130,8 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
     )
     # which is soon proved
     small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")
-    old = rungwise.Policy(table=small)
-    new = rungwise.Policy(table=small.with_rung(entreat, answered=None))
+    old = Policy(table=small)
+    new = Policy(table=small.with_rung(entreat, answered=None))
     changed = [each for each in trouble_changes(old, new) if each.is_change]
     change = changed[-1]
     assert {each.names for each in changed} == {change.names}

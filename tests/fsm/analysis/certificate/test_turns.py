@@ -436,7 +436,7 @@ def test_refuses_anything_but_a_policy() -> None:
         verify("turn.toml")  # type: ignore[arg-type]
 
 
-def test_equal_pairs_are_written_as_one() -> None:
+def test_equal_rungs_and_pairs_are_written_as_one() -> None:
     assert (
         compressed(["ask", *["use_tools", "go_on"] * 3, "use_tools"])
         == "ask, (use_tools, go_on) x3, use_tools"
@@ -446,3 +446,4 @@ def test_equal_pairs_are_written_as_one() -> None:
         == "ask, use_tools, go_on, use_tools, go_on"
     )
     assert compressed(["retry", "retry", "ask", "retry", "ask"]) == "retry x2, ask, retry, ask"
+    assert compressed([]) == ""

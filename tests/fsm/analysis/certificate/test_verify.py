@@ -7,20 +7,18 @@ import pytest
 from attrs import evolve
 
 from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, Reserve
-from rungwise.core import Effect, Guard, PlainLink, Table
+from rungwise.core import Guard, PlainLink, Table
 from rungwise.fsm.analysis.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.engine.checker.counterexample import Property
-from rungwise.fsm.engine.checker.properties import BOUNDED, COUNTS, ENDS, FALLS, TOTAL
+from rungwise.fsm.engine.checker.properties import BOUNDED, TOTAL
 from support.facts import Check
 from support.sampling import sampled
 from support.tables import (
     COUNTERS,
-    ENTREAT,
     OTHERS_OFF,
     redeclaring,
     replacing,
     row_of,
-    tampered,
     unchecked,
 )
 
@@ -159,12 +157,6 @@ def test_the_assistant_turns_of_the_request_are_stated() -> None:
     assert "to each of 166 assistant turns" in " ".join(unknown.to_text().split())
 
 
-def test_an_unknown_figure_says_what_is_missing() -> None:
-    text = verify().to_text()
-    assert "| output tokens | not known |" in text
-    assert "| money | not known |" in text
-
-
 # tables of one's own
 
 
@@ -174,21 +166,6 @@ def test_tables_without_some_rungs_are_accepted() -> None:
     certificate = verify(Policy(table=table, limits=Limits(**OTHERS_OFF)), 2, max_tokens=100)
     assert certificate.ok
     assert certificate.worst[0].ladder == 1 + 1 + 2 * 1 + 3 + 5 * (3 + 3) + 2 * (1 + 2 + 3) + 3
-
-
-@pytest.mark.full
-def test_a_table_in_another_order_is_accepted() -> None:
-    table = CALL.reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
-    assert verify(Policy(table=table)).ok
-
-
-@pytest.mark.full
-def test_a_rung_with_its_own_counter_is_accepted_and_counted() -> None:
-    limits = Limits(**OTHERS_OFF, pleas=2)
-    policy = Policy(table=CALL.with_rung(ENTREAT, refused=None), limits=limits)
-    certificate = verify(policy, max_tokens=4096)
-    assert certificate.ok
-    assert certificate.worst[0].ladder == 47 + 2 + 2
 
 
 # tables that are faulty, in policies that nobody checked
@@ -214,22 +191,6 @@ def test_a_misshapen_table_is_not_walked() -> None:
     assert [(each.name, each.holds) for each in certificate.properties] == [(WELL_FORMED, False)]
     assert certificate.configurations == 0
     assert "the rung 'ask' is never sent" in certificate.to_text()
-
-
-def test_an_effect_that_takes_nothing_fails_the_proof_and_the_walk() -> None:
-    certificate = verify(unchecked(redeclaring(CALL, Effect("spend_retry"))))
-    assert {each.name for each in certificate.properties if not each.holds} == {
-        TERMINATES,
-        FALLS,
-        ENDS,
-    }
-
-
-def test_a_machine_that_was_tampered_with_fails_the_walk() -> None:
-    certificate = verify(
-        unchecked(tampered(row_of("came_empty", "may_reask"), count=lambda count: None))
-    )
-    assert {each.name for each in certificate.properties if not each.holds} == {COUNTS, FALLS, ENDS}
 
 
 @pytest.mark.full

@@ -167,13 +167,20 @@ def test_intervals_are_those_of_wilson() -> None:
     assert wilson(10, 10)[1] == 1.0
 
 
-def test_few_attempts_draw_a_warning() -> None:
+def rates_of_one_call(reply: Reply | Failure, *chain: PlainLink) -> Rates:
     count = RatesCount()
-    call = Call(Request("say"), chain=[PlainLink("small"), PlainLink("unasked")])
+    call = Call(Request("say"), chain=chain)
     call.begin()
-    call.receive(Reply("Yes.", stop_reason="stop"), 2.0)
+    call.receive(reply, 2.0)
     count.add(call.journal)
-    rates = count.rates()
+    return count.rates()
+
+
+ANSWER = Reply("Yes.", stop_reason="stop")
+
+
+def test_few_attempts_draw_a_warning() -> None:
+    rates = rates_of_one_call(ANSWER, PlainLink("small"), PlainLink("unasked"))
     assert rates.warnings == ("small, fresh: only 1 attempts seen",)
     [answered] = rates.backend[0].fresh
     assert (answered.event, answered.share, answered.seen, answered.seconds) == (
@@ -186,17 +193,10 @@ def test_few_attempts_draw_a_warning() -> None:
 
 def test_an_attempt_counts_although_no_other_backend_could_be_asked_after_it() -> None:
     unusable = PlainLink("unusable", problem="it has no key")
-    counted = []
-    for chain in ([PlainLink("small")], [PlainLink("small"), unusable]):
-        count = RatesCount()
-        call = Call(Request("say"), chain=chain)
-        call.begin()
-        call.receive(Failure("auth", status=401), 2.0)
-        assert call.result is not None
-        count.add(call.journal)
-        counted.append(count.rates().backend[0].fresh)
-    assert [event.event for event in counted[0]] == ["failed_permanently"]
-    assert counted[1] == counted[0]
+    denied = Failure("auth", status=401)
+    alone = rates_of_one_call(denied, PlainLink("small")).backend[0].fresh
+    assert [event.event for event in alone] == ["failed_permanently"]
+    assert rates_of_one_call(denied, PlainLink("small"), unusable).backend[0].fresh == alone
 
 
 def test_a_backend_that_is_asked_in_place_of_a_wait_is_fresh() -> None:
@@ -330,35 +330,29 @@ def test_what_may_be_left_out_is_checked(left_out: object) -> None:
         odds(Policy(), Rates.from_toml(FRESH), left_out=left_out)  # type: ignore[call-overload]
 
 
+OFTEN_BUSY = FRESH.replace("1.0", "0.9\nseconds = 2") + (
+    "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\n"
+    "share = 0.1\nseconds = 1\n"
+)
+
+
 def test_nothing_exceeds_a_budget_that_nothing_can_exceed() -> None:
-    busy = (
-        "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\nshare = "
-        "0.1\nseconds = 1\n"
-    )
-    for toml in (FRESH, FRESH.replace("1.0", "0.9\nseconds = 2") + busy):
+    for toml in (FRESH, OFTEN_BUSY):
         for seconds in (60.0, 900.0):
             found = odds(Policy(budget=Budget(seconds=seconds)), Rates.from_toml(toml))
             assert found.over_seconds == pytest.approx(0, abs=1e-15)
 
 
 def test_a_quantile_is_where_the_calls_reach_it_not_beyond() -> None:
-    busy = (
-        "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\nshare = "
-        "0.1\nseconds = 1\n"
-    )
-    rates = Rates.from_toml(FRESH.replace("1.0", "0.9\nseconds = 2") + busy)
+    rates = Rates.from_toml(OFTEN_BUSY)
     for policy in (Policy(), Policy(budget=Budget(seconds=50.0)), TurnPolicy()):
         found = odds(policy, rates)
         assert found.seconds.quantiles["p90"] == pytest.approx(2, abs=found.seconds.error)
 
 
 def test_a_backend_whose_name_cannot_be_seen_keeps_its_rates() -> None:
-    count = RatesCount()
-    call = Call(Request("say"), chain=[PlainLink("sm\u202eall")])
-    call.begin()
-    call.receive(Reply("Yes.", stop_reason="stop"), 2.0)
-    count.add(call.journal)
-    assert [each.name for each in count.rates().backend] == ["small"]
+    rates = rates_of_one_call(ANSWER, PlainLink("sm\u202eall"))
+    assert [each.name for each in rates.backend] == ["small"]
 
 
 def test_what_is_wrong_is_said_with_its_place() -> None:

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, Waits
+from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, TurnPolicy, Waits
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if
 from rungwise.fsm.analysis.replay.what_if_turns import what_if_recorded
@@ -267,16 +267,16 @@ def test_a_turn_under_its_own_policy_takes_its_own_path() -> None:
 
 def test_a_turn_ends_earlier_where_it_may_go_on_less_often() -> None:
     journal = played(calling("look_up"), calling("look_up"), said("done")).journal
-    found = what_if_recorded(journal, rungwise.TurnPolicy(auto_continues=1, summary=False))
+    found = what_if_recorded(journal, TurnPolicy(auto_continues=1, summary=False))
     assert (found.kind, found.now) == ("ends earlier", "ends as limit_reached (tools_ran)")
     assert found.attempts == (2, 2)
-    fewer = what_if_recorded(journal, rungwise.TurnPolicy(budget=Budget(attempts=2)))
+    fewer = what_if_recorded(journal, TurnPolicy(budget=Budget(attempts=2)))
     assert (fewer.kind, fewer.why) == ("ends earlier", "all 2 attempts of the turn are used")
 
 
 def test_a_call_within_a_turn_names_its_step() -> None:
     journal = played(calling("look_up"), DOWN, said("done")).journal
-    strict = rungwise.TurnPolicy(call=Policy(limits=Limits(retries=0)))
+    strict = TurnPolicy(call=Policy(limits=Limits(retries=0)))
     found = what_if_recorded(journal, strict)
     assert (found.kind, found.where, found.now) == (
         "ends earlier",
@@ -287,7 +287,7 @@ def test_a_call_within_a_turn_names_its_step() -> None:
 
 def test_equal_calls_that_nobody_counted_leave_a_turn_open() -> None:
     journal = played(calling("look_up"), said("done")).journal
-    found = what_if_recorded(journal, evolve(rungwise.TurnPolicy(), same_calls=1))
+    found = what_if_recorded(journal, evolve(TurnPolicy(), same_calls=1))
     assert (found.kind, "repeats_calls" in found.why) == ("unclear", True)
 
 

@@ -6,7 +6,21 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise import CALL, diff_policies, verify
+from rungwise import (
+    CALL,
+    Budget,
+    Fact,
+    Hints,
+    Limits,
+    Policy,
+    Prices,
+    Rung,
+    Timeouts,
+    TurnPolicy,
+    Waits,
+    diff_policies,
+    verify,
+)
 from rungwise.core import PlainLink, PolicyDiff, Row
 from rungwise.fsm.analysis.certificate.certificate import duration
 from rungwise.fsm.analysis.certificate.shown.settings import says_of, value_text
@@ -14,50 +28,30 @@ from rungwise.fsm.analysis.review.diff import events_of, redeclared, waits_of
 from rungwise.fsm.analysis.review.words import words_that_differ
 from rungwise.fsm.call.table import NUDGE
 
-AnyPolicy = rungwise.Policy | rungwise.TurnPolicy
-DEFAULT = rungwise.Policy()
-TURN_POLICY = rungwise.TurnPolicy()
+DEFAULT = Policy()
+TURN_POLICY = TurnPolicy()
 PRICED = [
-    PlainLink("one", prices=rungwise.Prices(1, 2)),
-    PlainLink("two", prices=rungwise.Prices(3, 4)),
+    PlainLink("one", prices=Prices(1, 2)),
+    PlainLink("two", prices=Prices(3, 4)),
 ]
 
 
-def limited(**limits: Any) -> rungwise.Policy:
-    return rungwise.Policy(limits=rungwise.Limits(**limits))
+def limited(**limits: Any) -> Policy:
+    return Policy(limits=Limits(**limits))
 
 
 def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     return {change.name: (change.old, change.new) for change in found.fields}
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (DEFAULT, rungwise.Policy()),
-        pytest.param(
-            TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), marks=pytest.mark.full
-        ),
-    ],
-)
-def test_a_policy_does_not_differ_from_itself(old: AnyPolicy, new: AnyPolicy) -> None:
-    found = diff_policies(old, new, 1)
-    assert found.is_empty
-    assert (
-        found.to_text()
-        == found.to_markdown()
-        == "Nothing changes: the two policies are the same.\n"
-    )
-
-
 def test_every_part_of_a_policy_is_compared() -> None:
-    new = rungwise.Policy(
-        limits=rungwise.Limits(retries=5, fallbacks=1),
-        budget=rungwise.Budget(seconds=60),
-        waits=rungwise.Waits(retry_cap=30, jitter=0),
-        timeouts=rungwise.Timeouts(total=None),
+    new = Policy(
+        limits=Limits(retries=5, fallbacks=1),
+        budget=Budget(seconds=60),
+        waits=Waits(retry_cap=30, jitter=0),
+        timeouts=Timeouts(total=None),
         reserve=rungwise.Reserve(seconds=7),
-        hints=rungwise.Hints(nudge="Go on."),
+        hints=Hints(nudge="Go on."),
         switch_after={"overloaded": 1, "timeout": 1000, "rate_limit": 1},
         base_cap=2048,
         skip_identical_empties=True,
@@ -124,7 +118,7 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
 
 
 def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
-    found = diff_policies(DEFAULT, rungwise.Policy(after_refusal="end", nudge_window=0), 1)
+    found = diff_policies(DEFAULT, Policy(after_refusal="end", nudge_window=0), 1)
     text = found.to_text()
     assert (
         "A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken"
@@ -132,25 +126,14 @@ def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
     )
     assert "No reply is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
     assert found.come_back == ()
-    again = diff_policies(rungwise.Policy(after_refusal="end"), DEFAULT, 1)
+    again = diff_policies(Policy(after_refusal="end"), DEFAULT, 1)
     line = "A refusal falls back now (before, after_refusal is 'end'): 1 row can be taken now"
     assert line in again.to_text()
 
 
 @pytest.mark.full
-def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
-    found = diff_policies(DEFAULT, limited(continuations=0))
-    assert {str(row) for row in found.die if row.source == "await"} == {
-        "await --truncated [may_continue] / spend_continuation--> continuation",
-        "await --paused [may_continue] / spend_continuation--> continuation",
-        "await --interrupted [may_resume] / spend_continuation--> continuation",
-        "await --fell_silent [may_resume] / spend_continuation--> continuation",
-    }
-
-
-@pytest.mark.full
 def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given() -> None:
-    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)))
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=Budget(attempts=12)))
     assert (list(found.chains), found.backends) == ([1, 2, 3], 2)
     assert found.worst == found.chains[2]
     text = found.to_text()
@@ -163,7 +146,7 @@ def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given(
 
 @pytest.mark.full
 def test_a_derived_table_shows_its_rows() -> None:
-    shorter = rungwise.Policy(table=CALL.without("prefill"))
+    shorter = Policy(table=CALL.without("prefill"))
     found = diff_policies(DEFAULT, shorter, 1)
     gone = {row for row in CALL.rows if "prefill" in (row.source, row.target)}
     assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
@@ -210,7 +193,7 @@ def test_a_name_that_means_something_else_is_named_though_no_row_differs() -> No
     ],
 )
 def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) -> None:
-    one, other = (CALL.declaring(rungwise.Fact("is_odd", **each)) for each in (was, now))
+    one, other = (CALL.declaring(Fact("is_odd", **each)) for each in (was, now))
     (line,) = redeclared(one, other)
     assert line.startswith(text)
 
@@ -218,12 +201,8 @@ def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) 
 @pytest.mark.full
 def test_policies_whose_own_fact_has_another_function_differ() -> None:
     one, other = (
-        rungwise.Policy(
-            table=CALL.with_rung(
-                rungwise.Rung("entreat", holds=fact, hint="Please."), answered=None
-            )
-        )
-        for fact in (rungwise.Fact("is_odd", of=bool), rungwise.Fact("is_odd", of=callable))
+        Policy(table=CALL.with_rung(Rung("entreat", holds=fact, hint="Please."), answered=None))
+        for fact in (Fact("is_odd", of=bool), Fact("is_odd", of=callable))
     )
     found = diff_policies(one, other, 1)
     assert not found.is_empty
@@ -234,7 +213,7 @@ def test_policies_whose_own_fact_has_another_function_differ() -> None:
 def test_another_order_shows_its_event() -> None:
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = reversed(order[:2])
-    found = diff_policies(DEFAULT, rungwise.Policy(table=CALL.reordered("malformed", order)), 1)
+    found = diff_policies(DEFAULT, Policy(table=CALL.reordered("malformed", order)), 1)
     assert found.reordered == (("malformed", "await"),)
     assert not found.is_empty
     assert "The order of guards changes for `malformed` in `await`." in found.to_text()
@@ -243,7 +222,7 @@ def test_another_order_shows_its_event() -> None:
 @pytest.mark.full
 def test_a_new_row_that_is_dead_on_arrival_does_not_count_as_turned_off() -> None:
     row = Row("answered", "await", "may_compact", "compact", "spend_compaction")
-    new = rungwise.Policy(table=CALL.with_rows(row), limits=rungwise.Limits(compactions=0))
+    new = Policy(table=CALL.with_rows(row), limits=Limits(compactions=0))
     found = diff_policies(DEFAULT, new, 1)
     assert found.appear == (row,)
     assert row not in found.die
@@ -251,9 +230,7 @@ def test_a_new_row_that_is_dead_on_arrival_does_not_count_as_turned_off() -> Non
 
 @pytest.mark.full
 def test_worst_cases_are_those_of_the_certificates() -> None:
-    new = evolve(
-        DEFAULT, budget=rungwise.Budget(attempts=48, money=1.0), limits=rungwise.Limits(retries=1)
-    )
+    new = evolve(DEFAULT, budget=Budget(attempts=48, money=1.0), limits=Limits(retries=1))
     found = diff_policies(DEFAULT, new, PRICED, max_tokens=1000, input_tokens=500)
     for change, old_one, new_one in zip(
         found.worst,
@@ -270,7 +247,7 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
 
 
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
-    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)), 2)
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=Budget(attempts=12)), 2)
     for text in (found.to_text(), found.to_markdown()):
         assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in text
         assert "output tokens: not known; without max_tokens" in text
@@ -278,14 +255,14 @@ def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
 
 
 def test_a_bound_that_is_new_has_no_factor() -> None:
-    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(output_tokens=9000)), 1)
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=Budget(output_tokens=9000)), 1)
     tokens = next(change for change in found.worst if change.name == "output tokens")
     assert (tokens.factor, tokens.is_change) == (None, True)
     assert "| output tokens | not known | 9,000 (budget.output_tokens) | ? |" in found.to_markdown()
 
 
 def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
-    found = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="Go on.")), 1)
+    found = diff_policies(DEFAULT, Policy(hints=Hints(nudge="Go on.")), 1)
     assert "Worst cases of a call, with one backend: unchanged" in found.to_text()
     assert not found.is_effective
     assert found.to_text().startswith(
@@ -299,7 +276,7 @@ def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
 
 @pytest.mark.full
 def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
-    new = rungwise.TurnPolicy(
+    new = TurnPolicy(
         compactions=0,
         auto_continues=5,
         tool_seconds=10,
@@ -332,10 +309,8 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
 
 @pytest.mark.full
 def test_what_changes_for_the_calls_of_a_turn_follows() -> None:
-    calls = rungwise.Policy(
-        limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3)
-    )
-    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls), 1)
+    calls = Policy(limits=Limits(nudges=0, compactions=9), budget=Budget(attempts=3))
+    found = diff_policies(TURN_POLICY, TurnPolicy(call=calls), 1)
     assert (found.fields, found.die) == ((), {})
     assert set(fields(found.calls)) == {"limits.nudges", "limits.compactions", "budget.attempts"}
     assert {row.target for row in found.calls.die if row.guard and row.source == "await"} == {
@@ -375,8 +350,8 @@ def names(policy: Any, prefix: str = "") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("policy", [rungwise.Policy(), rungwise.TurnPolicy()], ids=["call", "turn"])
-def test_every_field_has_a_description(policy: rungwise.Policy | rungwise.TurnPolicy) -> None:
+@pytest.mark.parametrize("policy", [Policy(), TurnPolicy()], ids=["call", "turn"])
+def test_every_field_has_a_description(policy: Policy | TurnPolicy) -> None:
     plain = {name: value for name, value in policy.to_mapping().items() if name != "call"}
     assert len(plain) > 9
     assert [
@@ -420,11 +395,11 @@ def test_a_value_has_its_unit(name: str, value: Any, text: str) -> None:
 
 
 def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
-    new = rungwise.Policy(
-        limits=rungwise.Limits(retries=2, reasks=0),
-        waits=rungwise.Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
+    new = Policy(
+        limits=Limits(retries=2, reasks=0),
+        waits=Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
     )
-    retry, reask = waits_of(rungwise.Policy(), new)
+    retry, reask = waits_of(Policy(), new)
     assert (retry.name, reask.name) == ("retry", "reask")
     assert retry.old.startswith("at most 3 times, after 2, 4, 8 s and up to 50 % more, ")
     assert "after an overload up to 60 s" in retry.old
@@ -446,13 +421,13 @@ def test_texts_are_compared_word_by_word_and_nothing_that_differs_is_lost() -> N
 
 
 def test_numbers_that_bear_on_an_event_change_it_too() -> None:
-    new = rungwise.Policy(
-        timeouts=rungwise.Timeouts(stall=5.0),
+    new = Policy(
+        timeouts=Timeouts(stall=5.0),
         switch_after={"rate_limit": 1},
         largest_cap=9000,
         nudge_window=2,
     )
-    changed = {each.event: each for each in events_of(rungwise.Policy(), new) if each.is_change}
+    changed = {each.event: each for each in events_of(Policy(), new) if each.is_change}
     assert {"fell_silent", "failed_transiently", "truncated", "came_empty"} <= changed.keys()
     assert not {"answered", "refused", "overflowed"} & changed.keys()
     now = changed["failed_transiently"].new
@@ -465,11 +440,8 @@ def test_numbers_that_bear_on_an_event_change_it_too() -> None:
 
 @pytest.mark.full
 def test_a_rung_without_waits_is_shown_as_taken() -> None:
-    entreat = rungwise.Rung("entreat", holds="overran", hint="Please.")
-    tables = [
-        rungwise.CALL.with_rung(evolve(entreat, wait=wait), answered=None)
-        for wait in (None, "retry")
-    ]
-    (change,) = waits_of(*(rungwise.Policy(table=table) for table in tables))
+    entreat = Rung("entreat", holds="overran", hint="Please.")
+    tables = [CALL.with_rung(evolve(entreat, wait=wait), answered=None) for wait in (None, "retry")]
+    (change,) = waits_of(*(Policy(table=table) for table in tables))
     assert (change.name, change.old) == ("entreat", "at most once")
     assert change.new.startswith("at most once, after 2 s")

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import CALL, Fact, testing
+from rungwise import CALL, Fact, Policy, ToolCall, testing
 from rungwise.core import (
     Call,
     Effect,
@@ -132,9 +132,9 @@ family.
 # What comes back, by the names that the expectations use
 
 CIRCLES = "the same line again\n" * 40
-CUT_CALL = (rungwise.ToolCall("1", "read", '{"pa'),)
-WRONG_CALL = (rungwise.ToolCall("1", "read", "[{number}]"),)
-SAME_CALL = (rungwise.ToolCall("1", "read", "[]"),)
+CUT_CALL = (ToolCall("1", "read", '{"pa'),)
+WRONG_CALL = (ToolCall("1", "read", "[{number}]"),)
+SAME_CALL = (ToolCall("1", "read", "[]"),)
 SHOWN = "Shown so far. "
 PRIOR_ANSWER = "A prior answer."
 GATHERED = "What was written before. "
@@ -142,9 +142,7 @@ GATHERED = "What was written before. "
 
 COMES_BACK: Mapping[str, Reply | Failure] = {
     "answer": Reply("An answer.", stop_reason="stop"),
-    "tools": Reply(
-        tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"
-    ),
+    "tools": Reply(tool_calls=(ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
     "picture": Reply(parts=(OpaquePart("p", {}, is_answer=True),), stop_reason="stop"),
     "prose": Reply("Part {number}.", stop_reason="stop"),
     "wrong_tools": Reply(tool_calls=WRONG_CALL, stop_reason="tool_calls"),
@@ -279,11 +277,11 @@ class Expectation:
     after_refusal: AfterRefusal | None = None
     money: float | None = None
     prices: tuple[float, ...] = field(default=(), converter=tuple)
-    policy: rungwise.Policy = field(init=False)
+    policy: Policy = field(init=False)
 
     @policy.default
-    def _policy(self) -> rungwise.Policy:
-        return rungwise.Policy(
+    def _policy(self) -> Policy:
+        return Policy(
             limits=rungwise.Limits(**{**self.others_off, **self.limits}),
             budget=rungwise.Budget(
                 attempts=self.attempts,
@@ -326,7 +324,7 @@ class Expectation:
         return TurnContext(PRIOR_ANSWER, only_housekeeping=self.prior_answer == "housekeeping")
 
     @property
-    def policies(self) -> tuple[rungwise.Policy, ...]:
+    def policies(self) -> tuple[Policy, ...]:
         """Return the policies that it is true of: after a refusal they do as it says, or as they
         like.
         """
@@ -336,7 +334,7 @@ class Expectation:
             else (self.policy, evolve(self.policy, after_refusal="end"))
         )
 
-    def start(self, table: Table, policy: rungwise.Policy) -> Call:
+    def start(self, table: Table, policy: Policy) -> Call:
         policy = unchecked(table, policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
         wants = {
@@ -352,7 +350,7 @@ EXPECTATIONS = tuple(
 )
 
 
-def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None = None) -> Call:
+def play(expectation: Expectation, table: Table, policy: Policy | None = None) -> Call:
     """Run a call over what is given, until it ends or is surely longer than expected."""
     call = expectation.start(table, policy or expectation.policy)
     call.begin(0.0, used_up() if expectation.throttled else None)
@@ -417,7 +415,7 @@ def difference(expectation: Expectation, table: Table) -> str | None:
     return next(filter(None, found), None)
 
 
-def _difference(expectation: Expectation, table: Table, policy: rungwise.Policy) -> str | None:
+def _difference(expectation: Expectation, table: Table, policy: Policy) -> str | None:
     try:
         call = play(expectation, table, policy)
     except Exception as error:  # whatever it is, a caller would meet it

@@ -19,11 +19,6 @@ def refused(table: Table) -> list[RowProof]:
     return [proof for proof in prove(table) if proof.verdict == "refused"]
 
 
-def test_every_row_of_the_shipped_table_is_proved() -> None:
-    assert [proof.row for proof in prove(CALL)] == list(CALL.rows)
-    assert {proof.verdict for proof in prove(CALL)} == {"proved"}
-
-
 def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     retry = prove_row(CALL, row_of("failed_transiently", "may_retry"))
     assert (retry.takes, retry.refills) == ("retries", ())

@@ -282,11 +282,3 @@ def test_a_fault_in_exactly_one_configuration_has_the_shortest_path(given: dict[
     assert len(path) == 6  # each rung is sent before the next one
     assert path[-1].changed == {}
     replayed(table, path[:-1], given)
-
-
-def test_gathered_text_is_never_turned_into_an_error() -> None:
-    for row in CALL.rows:
-        if row.target in ("exhausted", "failed") and row.event != "verdict_raised":
-            ladder = CALL.ladder(row.event, row.source)
-            assert row == ladder[-1]
-            assert ladder[-2] == Row(row.event, row.source, "has_text", "partial")

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 import rungwise
+from rungwise import Budget, Limits, Policy, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.call_digest import digest_of_call, digest_of_journal
 from rungwise.fsm.diagram.page.templates import MOST_LINES, digest_html
@@ -37,7 +38,7 @@ def answered(text: str) -> rungwise.Result:
         text,
         stop_reason="stop",
         stop_raw="stop",
-        usage=rungwise.Usage(40, 7),
+        usage=Usage(40, 7),
     )
     return recorded.recorded([OVERLOADED, reply], seconds=0.5).result
 
@@ -80,7 +81,7 @@ def test_a_call_in_flight_has_an_attempt_that_is_not_back_yet() -> None:
 
 
 def test_what_ends_a_call_in_a_rung_stands_below_its_attempts() -> None:
-    call = recorded.recorded([OVERLOADED], seconds=0.5, budget=rungwise.Budget(attempts=1))
+    call = recorded.recorded([OVERLOADED], seconds=0.5, budget=Budget(attempts=1))
     lines = list(digest_lines(digest_of_call(recorded.shown(call))))
     assert (
         lines[0]
@@ -101,7 +102,7 @@ def test_a_call_that_was_cancelled_before_it_sent_anything_has_no_line() -> None
 
 
 def test_reports_a_backend_that_was_passed_over() -> None:
-    policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
+    policy = Policy(limits=Limits(retries=0))
     chain = [PlainLink("one"), PlainLink("two", problem="no key"), PlainLink("three")]
     call = Call(Request("?"), policy, chain)
     call.begin()
@@ -144,12 +145,10 @@ def test_the_cost_says_how_well_it_is_known(
         PlainLink(f"number {place}", prices=None if price is None else rungwise.Prices(1, 10))
         for place, price in enumerate(prices)
     ]
-    call = Call(Request("?"), rungwise.Policy(limits=rungwise.Limits(reasks=0)), chain)
+    call = Call(Request("?"), Policy(limits=Limits(reasks=0)), chain)
     call.begin()
     for text, estimated in zip(("", "Yes."), usages, strict=True):
-        call.receive(
-            Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated))
-        )
+        call.receive(Reply(text, stop_reason="stop", usage=Usage(1200, 100, estimated=estimated)))
     digest = digest_of_journal(call.result.journal, call.result.text)
     assert (digest.outcome, digest.amounts.get("cost")) == ("done", says)
 
@@ -228,8 +227,8 @@ def test_no_error_and_no_log_shows_the_result_that_it_carries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     chain = [PlainLink("one")]
-    cut = Reply(SECRET, stop_reason="length", usage=rungwise.Usage(1, 1))
-    call = Call(Request("?"), rungwise.Policy(budget=rungwise.Budget(attempts=1)), chain)
+    cut = Reply(SECRET, stop_reason="length", usage=Usage(1, 1))
+    call = Call(Request("?"), Policy(budget=Budget(attempts=1)), chain)
     with caplog.at_level(logging.DEBUG):
         call.begin()
         call.receive(cut)
@@ -299,7 +298,7 @@ def test_very_many_lines_are_cut() -> None:
         [OVERLOADED] * 100 + [ANSWER],
         seconds=0.1,
         retries=200,
-        budget=rungwise.Budget(attempts=1000),
+        budget=Budget(attempts=1000),
         waits=False,
     )
     text = digest_html(digest_of_call(recorded.shown(call)))

@@ -2,11 +2,12 @@ import orjson
 import pytest
 
 import rungwise
-from rungwise.core import Call, Failure, PlainLink, Reply, Request, TurnContext
+from rungwise import Journal, JournalMismatch, Policy, Usage, replay
+from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.turn.explained import read_call
 from support.played import play
 
-EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
+EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=Usage(5, 1))
 SECRET = Reply(
     "a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length"
 )
@@ -53,7 +54,7 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (
         1.125,
         0.25,
-        rungwise.Usage(5, 1),
+        Usage(5, 1),
         1,
     )
     assert (limited.status, limited.reason, limited.code, limited.asked_wait, limited.wait) == (
@@ -67,78 +68,9 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(1.625)]
 
 
-def test_no_contents_and_no_prompt_unless_asked_for():
-    journal = record(SECRET, TOOL).result.journal
-    assert "private" not in journal.to_json()
-    assert "private" not in repr(journal)
-    with_contents = record(SECRET, TOOL, contents=True).result.journal.to_json()
-    assert "a private answer" in with_contents
-    assert "private prompt" not in with_contents
-
-
-@pytest.mark.parametrize("contents", [False, True])
-def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
-    chain = [
-        PlainLink("one", prices=rungwise.Prices(1, 2)),
-        PlainLink("two", prices=rungwise.Prices(3, 4)),
-    ]
-    replies = [EMPTY, SECRET, Failure("auth", status=401), TOOL]
-    result = record(*replies, contents=contents, chain=chain).result
-    journal = rungwise.Journal.from_json(result.journal.to_json())
-    assert journal.steps == result.journal.steps
-    again = rungwise.replay(journal)
-    assert (again.outcome, again.usage, again.cost, again.seconds, again.backend) == (
-        result.outcome,
-        result.usage,
-        result.cost,
-        result.seconds,
-        result.backend,
-    )
-    assert (again.text, again.tool_calls) == (
-        (result.text, result.tool_calls) if contents else ("", ())
-    )
-    assert again.journal.to_json() == result.journal.to_json()
-
-
-def test_a_salvaged_and_a_cancelled_text_replay_too():
-    turn = TurnContext("the prior answer", only_housekeeping=True)
-    result = record(EMPTY, contents=True, turn=turn).result
-    assert rungwise.replay(result.journal).text == result.text == "the prior answer"
-
-    call = Call(Request("hi"), contents=True, is_streaming=True)
-    call.begin(1.0)
-    call.hear(rungwise.Text("so far"))
-    call.cancel(3.5)
-    assert rungwise.replay(call.journal).text == "so far"
-    assert rungwise.replay(call.journal).seconds == 2.5
-
-
-def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
-    chain = [
-        PlainLink("dear", prices=rungwise.Prices(1, 1)),
-        PlainLink("cheap", prices=rungwise.Prices(0.1, 0.1)),
-    ]
-    policy = rungwise.Policy(budget=rungwise.Budget(money=0.001))
-    call = Call(Request("q" * 400, max_tokens=100), policy, chain, has_compactor=True)
-    call.begin(0.0)
-    call.sending(0.0)
-    assert call.receive(Failure("context_overflow"), 40.0).needs_compaction
-    assert call.compacted([{"role": "user", "content": "z" * 5_000}], 60.0).rung == "fallback"
-    call.sending(60.0)
-    call.receive(Reply("An answer.", stop_reason="stop", usage=rungwise.Usage(5, 1)), 61.0)
-    assert [(step.event, step.at) for step in call.result.journal.steps] == [
-        ("sent", 0.0),
-        ("overflowed", 40.0),
-        ("ran_out", 60.0),
-        ("sent", 60.0),
-        ("answered", 61.0),
-    ]
-    assert rungwise.replay(call.result.journal).outcome == "done"
-
-
 def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
     call = record(EMPTY)
-    assert rungwise.replay(call.journal).outcome == "cancelled"
+    assert replay(call.journal).outcome == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -162,35 +94,29 @@ def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
 def test_what_differs_first_is_named(change, says):
     document = orjson.loads(record(EMPTY, TOOL).journal.to_json())
     change(document)
-    with pytest.raises(rungwise.JournalMismatch, match=says):
-        rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document)))
+    with pytest.raises(JournalMismatch, match=says):
+        replay(Journal.from_json(orjson.dumps(document)))
 
 
 def test_another_policy_is_a_mismatch():
     journal = record(EMPTY, TOOL).journal
     with pytest.raises(
-        rungwise.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"
+        JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"
     ):
-        rungwise.replay(journal, rungwise.Policy(limits=rungwise.Limits(reasks=0)))
+        replay(journal, Policy(limits=rungwise.Limits(reasks=0)))
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("nonsense", "no JSON"),
-        ("", "no JSON"),
-        ("[]", "this is not a journal"),
         ("{}", "this is not a journal"),
         ('{"version": 99}', "'version' must be 1"),
         ('{"version": 1}', "is missing"),
         (lambda d: d["steps"][0].update(colour="red"), "step 1"),
         (lambda d: d["steps"][0].update(number=7), "numbered 7"),
         (lambda d: d["policy"].update(limits={"retrys": 1}), "did you mean 'retries'"),
-        (lambda d: d.update(steps=5), "journal"),
-        (lambda d: d.update(chain=[{"name": "x"}]), "journal"),
-        (lambda d: d["steps"][0].update(usage="many"), "journal"),
         (lambda d: d["steps"][0].update(at="noon"), "step 1: 'at' must be a number"),
-        (lambda d: d.update(policy=[]), "journal"),
     ],
 )
 def test_what_is_no_journal_is_refused_with_the_place(text, says):
@@ -198,6 +124,6 @@ def test_what_is_no_journal_is_refused_with_the_place(text, says):
         document = orjson.loads(record(TOOL).journal.to_json())
         text(document)
         text = orjson.dumps(document)
-    for read in (rungwise.Journal.from_json, read_call):
+    for read in (Journal.from_json, read_call):
         with pytest.raises(rungwise.ConfigurationError, match=says):
             read(text)

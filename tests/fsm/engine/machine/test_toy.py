@@ -12,7 +12,6 @@ from rungwise import CALL, Fact, Rung
 from rungwise.core import Effect, TableError
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render, render_error
 from rungwise.fsm.diagram.page import Setup, explain_page, play_page
-from rungwise.fsm.diagram.page.machine_page import machine_data
 from rungwise.fsm.engine.checker.check import check_table
 from rungwise.fsm.engine.checker.longest import longest
 from rungwise.fsm.engine.checker.moves import moves_of
@@ -105,25 +104,7 @@ def test_it_is_drawn(format: Format, view: View) -> None:
         ET.fromstring(text)
 
 
-def test_the_data_of_its_page_are_its_declarations() -> None:
-    data = machine_data(TOY, LIMITS)
-    assert (data["states"], data["counters"], data["limits"]) == (
-        ["knock", "listen", "gone"],
-        ["knocks"],
-        LIMITS,
-    )
-    assert data["facts"] == {"is_home": {"any_holds": ["has_light"], "any_lacks": ["is_late"]}}
-    assert data["guards"]["may_knock"] == {
-        "counter": "knocks",
-        "holds": ["is_home"],
-        "lacks": ["is_annoyed"],
-    }
-    assert data["effects"]["spend_knock"] == {
-        "spends": "knocks",
-        "refills": [],
-        "refills_on": None,
-    }
-    assert data["moves"] == [{"takes": "knocks", "refills": []}]
+def test_its_page_can_be_played() -> None:
     page = play_page(TOY, Setup(limits=LIMITS), heading="Knock.")
     assert "Play the door" in page
 
@@ -177,13 +158,3 @@ def test_a_broken_toy_is_refused_with_its_path_and_caught_by_the_kit() -> None:
     wrong = tampered(knock, table=TOY, count=lambda count: None)
     with pytest.raises(AssertionError, match=COUNTS):
         assert_run_holds(wrong, LIMITS, [("sent", ()), ("stayed_quiet", ())])
-
-
-def test_counters_that_refill_others_are_weighed_by_the_same_search() -> None:
-    ring = Rung("ring", limit=2, refills="knocks")
-    table = TOY.with_rung(ring, stayed_quiet=None)
-    check_table(table)
-    limits = {**LIMITS, "rings": 2}
-    found = longest(moves_of(table, limits), table.start, limits, table.ranks, lambda at: 1, None)
-    assert found.value == 1 + 4 + 2 * (1 + 4)
-    assert table.ranks == (("rings",), ("knocks",))

@@ -157,31 +157,6 @@ def test_wordings(message: str, expected: float | None) -> None:
     assert asked_wait({}, None, message) == pytest.approx(expected)
 
 
-def test_the_sources_are_believed_in_order() -> None:
-    body = {"retry_after": 4, "error": {"details": [{"retryDelay": "5s"}]}}
-    headers = {
-        "retry-after-ms": "1000",
-        "x-ms-retry-after-ms": "2000",
-        "retry-after": "3",
-        "x-ratelimit-remaining-requests": "0",
-        "x-ratelimit-reset-requests": "7s",
-        "anthropic-ratelimit-requests-remaining": "0",
-        "anthropic-ratelimit-requests-reset": "2026-11-20T10:00:08Z",
-        **DATE,
-    }
-    message = "try again in 6s"
-    seen = [asked_wait(headers, body, message)]
-    for name in ("retry-after-ms", "x-ms-retry-after-ms", "retry-after"):
-        headers[name] = "garbage"
-        seen.append(asked_wait(headers, body, message))
-    seen.append(asked_wait(headers, {"error": body["error"]}, message))
-    seen.append(asked_wait(headers, {}, message))
-    seen.append(asked_wait(headers, {}, "no hint"))
-    headers["x-ratelimit-remaining-requests"] = "1"
-    seen.append(asked_wait(headers, {}, "no hint"))
-    assert seen == [1, 2, 3, 4, 5, 6, 7, 8]
-
-
 def test_takes_the_headers_of_a_client() -> None:
     assert asked_wait(httpx.Headers({"Retry-After": "2"}), None) == 2
 

@@ -189,32 +189,21 @@ def test_patterns_of_names_are_bounded(pattern: str, other: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "fitting"),
     [
-        r"^\w{1,255}$",
-        r"^[\w-.]+@([\w-]+\.)+[\w-]{2,4}$",
-        r"^.{1,2048}$",
-        r"^\p{L}+$",
-        r"^(?!\s*$).+",
-        r"^(?=.*[A-Z])(?=.*\d).{8,}$",
-        r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        r"^(?<year>\d{4})-\d\d$",
-        r"(a)\1",
+        (r"^\w{1,255}$", "some_name"),
+        (r"^[\w-.]+@([\w-]+\.)+[\w-]{2,4}$", "a-b.c@example.org"),
+        (r"^.{1,2048}$", "x" * 2_048),
+        (r"^\p{L}+$", "Ünïcode"),
+        (r"^(?!\s*$).+", " x"),
+        (r"^(?=.*[A-Z])(?=.*\d).{8,}$", "Abcdefg1"),
+        (r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", "12345678-1234-1234-1234-123456789abc"),
+        (r"^(?<year>\d{4})-\d\d$", "2026-11"),
+        (r"(a)\1", "aa"),
     ],
 )
-def test_the_usual_patterns_work(pattern: str) -> None:
-    fitting = {
-        r"^\w{1,255}$": "some_name",
-        r"^[\w-.]+@([\w-]+\.)+[\w-]{2,4}$": "a-b.c@example.org",
-        r"^.{1,2048}$": "x" * 2_048,
-        r"^\p{L}+$": "Ünïcode",
-        r"^(?!\s*$).+": " x",
-        r"^(?=.*[A-Z])(?=.*\d).{8,}$": "Abcdefg1",
-        r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "12345678-1234-1234-1234-123456789abc",
-        r"^(?<year>\d{4})-\d\d$": "2026-11",
-        r"(a)\1": "aa",
-    }
-    assert told({"pattern": pattern}, fitting[pattern]) is None
+def test_the_usual_patterns_work(pattern: str, fitting: str) -> None:
+    assert told({"pattern": pattern}, fitting) is None
     assert "does not fit pattern" in str(told({"pattern": pattern}, "\n"))
 
 
@@ -231,7 +220,7 @@ def test_a_pattern_that_cannot_be_bounded_is_refused_when_the_tool_is_made(
 def test_unevaluated_properties_take_plain_patterns_alone() -> None:
     plain = {"patternProperties": {"^x-": {}}, "unevaluatedProperties": False}
     assert told(plain, {"x-a": 1}) is None
-    assert "unevaluated" in str(told(plain, {"y": 1}).lower() if told(plain, {"y": 1}) else "")
+    assert "unevaluated" in str(told(plain, {"y": 1})).lower()
     with pytest.raises(ConfigurationError, match="use additionalProperties instead"):
         told(
             {"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False}, {}

@@ -298,11 +298,6 @@ def test_what_does_not_fit_a_given_schema_is_named(
     assert fault in told
 
 
-def test_leaves_arguments_unchanged_that_fit_a_given_schema() -> None:
-    arguments = {"a": [{"n": "x"}], "other": 1.5}
-    assert plan(given_schema(a={"items": ITEM}), arguments) == arguments
-
-
 def test_a_schema_may_refer_to_itself_and_to_the_schema_of_schemas() -> None:
     tree = {
         "type": "object",

@@ -94,11 +94,6 @@ def test_counts_in_no_more_than_the_end_and_only_where_it_may_be_a_loop(
     assert looked_at == [TAIL] * looks
 
 
-@given(st.text("ab\n", min_size=1, max_size=70), st.integers(10, 20))
-def test_a_short_unit_repeated_is_a_loop(unit: str, times: int) -> None:
-    assert LoopWatch().is_repetitive(unit * max(times, 800 // len(unit)))
-
-
 def cut_up(text: str) -> list[str]:
     return [text[:200], text[:61], text[30:89], text[200:230]]
 

@@ -261,11 +261,6 @@ def test_only_a_repeat_is_dropped(seam: tuple[str, str, bool, str]) -> None:
     assert (gathered + new).endswith(new[-5:])
 
 
-@given(TEXTS, TEXTS)
-def test_drops_nothing_where_no_rule_fits(gathered: str, part: str) -> None:
-    assert stitch(gathered, "\N{SNOWMAN}" + part) == "\N{SNOWMAN}" + part
-
-
 @given(seams())
 def test_releases_text_as_soon_as_the_seam_is_decided(seam: tuple[str, str, bool, str]) -> None:
     gathered, part, echoes, stripped = seam
@@ -304,48 +299,6 @@ def test_equal_rows_may_be_cut_anywhere(row: str, head: str) -> None:
     for size in range(len(head) + 2 * len(row), len(whole)):
         assert whole[:size] + stitch(whole[:size], whole[size:]) == whole
         assert whole[:size] + run(whole[:size], list(whole[size:])) == whole
-
-
-@given(st.randoms(use_true_random=False), st.integers(1, 200), st.integers(0, 200))
-def test_a_random_text_may_be_cut_anywhere(random: Random, size: int, place: int) -> None:
-    whole = "".join(random.choices("abcdefghijklmnopqrstuvwxyz \n", k=size))
-    gathered = whole[:place]
-    part = whole[place:]
-    if len(gathered.strip()) >= MINIMUM_ECHO:
-        assert gathered + stitch(gathered, part) == whole
-
-
-@given(
-    st.text(min_size=MINIMUM_ECHO), st.text(), st.sampled_from(["", " ", "\n\n"]), st.integers(0, 2)
-)
-def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(
-    text: str,
-    rest: str,
-    after: str,
-    wire: int,
-) -> None:
-    core = text.strip()
-    gathered = text + after
-    if (
-        len(core) < MINIMUM_ECHO
-        or periodic(gathered)
-        or (wire and (periodic(core) or periodic(gathered.rstrip())))
-    ):
-        return
-    stripped = gathered[len(gathered.rstrip()) :]
-    sent = [gathered, gathered.rstrip(), core][wire]
-    new = stitch(gathered, f"{sent}.{rest}", stripped=stripped)
-    assert new == f".{rest}"
-    assert run(gathered, list(f"{sent}.{rest}"), stripped=stripped) == new
-    # all of the text and nothing else may be an echo or a restart; new it is not
-    if len(core) >= MINIMUM_OVERLAP:
-        assert stitch(gathered, sent, stripped=stripped) == ""
-
-
-def test_releases_ordinary_text_early() -> None:
-    seam = SeamFilter(STORY * 50)
-    held = [letter for letter in " happy there, as foxes are." if not seam.feed(letter)]
-    assert len(held) <= 2
 
 
 @pytest.mark.parametrize("spaces", ["", "\n\n "])
