@@ -3,6 +3,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,6 +40,8 @@ from support.waiting import patience, until
 
 KEY = "sk-this-must-be-shown-nowhere"
 CUT_CALL = (ToolCall("c", "look", '{"q": "cu'),)
+ASK = ("ask", "Hi", "--model", "m", "--base-url")
+"""A question, but for the URL."""
 Ask = Callable[..., Result]
 Serve = Callable[..., EmbeddedProvider]
 
@@ -66,18 +69,7 @@ def ask(no_waits: str) -> Ask:
     def run(
         provider: EmbeddedProvider, *arguments: str, policy: str = no_waits, **options: Any
     ) -> Result:
-        given = [
-            "ask",
-            "Hi",
-            "--model",
-            "m",
-            "--base-url",
-            provider.base_url,
-            "--policy",
-            policy,
-            *arguments,
-        ]
-        return invoke(*given, **options)
+        return invoke(*ASK, provider.base_url, "--policy", policy, *arguments, **options)
 
     return run
 
@@ -100,6 +92,7 @@ def test_text_is_all_of_stdout_and_the_path_is_on_stderr(serve: Serve, ask: Ask)
         "--api-key-env",
         "K",
         env={"K": KEY},
+        input="not this",
     )
     assert (result.exit_code, result.stdout) == (0, "Grüße von der Leiter 🪜")
     assert "request 1 (ask)" in result.stderr
@@ -131,12 +124,6 @@ def test_the_prompt_may_come_from_stdin(serve: Serve, arguments: list[str]) -> N
     result = invoke(*given, input="From a pipe, mit ü\n")
     assert (result.exit_code, result.stdout) == (0, "Yes.")
     assert messages(provider.requests[0]) == [("user", "From a pipe, mit ü\n")]
-
-
-def test_stdin_is_left_alone_where_a_prompt_is_given(serve: Serve, ask: Ask) -> None:
-    provider = serve(ScriptedReply(text="Yes."))
-    assert ask(provider, input="not this").exit_code == 0
-    assert messages(provider.requests[0]) == [("user", "Hi")]
 
 
 def test_a_pipe_never_gets_text_that_is_taken_back(serve: Serve, ask: Ask) -> None:
@@ -221,6 +208,7 @@ def test_every_outcome_has_its_exit_code(
     path = tmp_path / "own.toml"
     journal = tmp_path / "journal.json"
     path.write_text(policy, encoding="utf-8")
+    journal.write_text("an older one " * 10_000, encoding="utf-8")
     provider = serve(reply)
     result = ask(provider, "--journal", str(journal), policy=str(path), env={"OPENAI_API_KEY": KEY})
     assert (result.exit_code, result.stdout) == (code, text)
@@ -428,130 +416,72 @@ def test_a_key_that_cannot_be_used_is_told_before_anything_is_sent(
         assert key not in result.stderr
 
 
-def test_a_journal_replaces_an_older_one(serve: Serve, ask: Ask, tmp_path: Path) -> None:
-    path = tmp_path / "journal.json"
-    path.write_text("old " * 10_000, encoding="utf-8")
-    assert ask(serve(ScriptedReply(text="New.")), "--journal", str(path)).exit_code == 0
-    journal = Journal.from_json(path.read_text(encoding="utf-8"))
-    assert [step.event for step in journal.steps] == ["sent", "answered"]
-
-
 # bad input: one line, exit code 2, nothing sent
 
+OF_ASK = [
+    ("--max-tokens 0", "1<=x"),
+    ("--max-tokens 1000000001", "--max-tokens"),
+    ("--max-tokens 99999999999999999999999999", "--max-tokens"),
+    ("--prices 1e308/1e308", "--prices"),
+    ("--policy money.toml", "give --prices IN/OUT"),
+    ("--fallback 'URL# '", "--fallback"),
+    ("--fallback 'localhost#m'", "'--fallback': the URL must"),
+    ("--fallback http://localhost", "URL#MODEL#KEYENV"),
+    ("--fallback openai:", "API:MODEL"),
+    ("--fallback opnai:gpt", "did you mean 'openai'?"),
+    ("--fallback 'ollama:localhost#m'", "the URL must begin"),
+    ("--api opnai", "'openai'"),
+    ("--temperature hot", "--temperature"),
+    ("--temperature nan", "temperature must be a finite number"),
+    ("--returns missing.json", "missing.json"),
+    ("--returns typo.toml", "typo.toml is not JSON"),
+    ("--fallback 'http://localhost#m#NOWHERE'", "NOWHERE"),
+    ("--policy missing.toml", "missing.toml"),
+    ("--policy broken.toml", "broken.toml: "),
+    ("--policy typo.toml", "did you mean 'retries'"),
+    ("--journal no/such/folder.json", "no/such/folder.json"),
+    ("--journal .", "is a directory"),
+]
+"""What is wrong with the options of a question, and what is told of it."""
 BAD_INPUT = [
-    (["ask", "Hi"], "--model"),
-    (["ask", "Hi", "--model", "m", "--modle", "m"], "--modle"),
-    (["ask", "Hi", "--model", "m"], "OPENAI_API_KEY is not set"),
-    (["ask", "Hi", "--model", "m", "--api-key-env", "NOWHERE"], "NOWHERE is not set"),
-    (["ask", "Hi", "--model", "m", "--base-url", "localhost"], "http://"),
+    ("ask Hi", "--model"),
+    ("ask Hi --model m --modle m", "--modle"),
+    ("ask Hi --model m", "OPENAI_API_KEY is not set"),
+    ("ask Hi --model m --api-key-env NOWHERE", "NOWHERE is not set"),
+    ("ask Hi --model m --base-url localhost", "http://"),
+    ("ask Hi --model m --base-url http://me:secret@localhost/v1", "holds a secret"),
+    ("ask Hi --model ' ' --base-url URL", "--model: model must be"),
+    ("ask Hi --model '' --base-url URL", "--model: model must be"),
+    ("ask '' --model m --base-url URL", "the prompt is empty"),
+    ("ask --model m --base-url URL", "the prompt is empty"),
     (
-        ["ask", "Hi", "--model", "m", "--base-url", "http://me:secret@localhost/v1"],
-        "holds a secret",
-    ),
-    (["ask", "Hi", "--model", " ", "--base-url", "URL"], "--model: model must be"),
-    (["ask", "Hi", "--model", "", "--base-url", "URL"], "--model: model must be"),
-    (["ask", "", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
-    (["ask", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "0"], "1<=x"),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "1000000001"],
-        "--max-tokens",
-    ),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "9" * 26], "--max-tokens"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--prices", "1e308/1e308"], "--prices"),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "money.toml"],
-        "give --prices IN/OUT",
-    ),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "URL# "], "--fallback"),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "localhost#m"],
-        "'--fallback': the URL must",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost"],
-        "URL#MODEL#KEYENV",
-    ),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "openai:"], "API:MODEL"),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "opnai:gpt"],
-        "did you mean 'openai'?",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "ollama:localhost#m"],
-        "the URL must begin",
-    ),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--api", "opnai"], "'openai'"),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "https://llm.example.com/v1"],
+        "ask Hi --model m --base-url https://llm.example.com/v1",
         "https://llm.example.com/v1 has no key",
     ),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "hot"], "--temperature"),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "nan"],
-        "temperature must be a finite number",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "missing.json"],
-        "missing.json",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "typo.toml"],
-        "typo.toml is not JSON",
-    ),
-    (
-        [
-            "ask",
-            "Hi",
-            "--model",
-            "m",
-            "--base-url",
-            "URL",
-            "--fallback",
-            "http://localhost#m#NOWHERE",
-        ],
-        "NOWHERE",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"],
-        "missing.toml",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"],
-        "broken.toml: ",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "typo.toml"],
-        "did you mean 'retries'",
-    ),
-    (
-        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "no/such/folder.json"],
-        "no/such/folder.json",
-    ),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "."], "is a directory"),
-    (["serve", "missing.toml"], "missing.toml"),
-    (["serve", "typo.toml"], "typo.toml: "),
-    (["serve", "script.toml", "--port", "70000"], "70000"),
-    (["serve", "script.toml", "--port", "PORT"], "is taken"),
-    (["serve", "script.toml", "--host", "203.0.113.1"], "203.0.113.1"),
-    (["demo", "--scenario", "nothing"], "'clean'"),
-    (["diagram", "--format", "gif"], "'svg'"),
-    (["diagram", "-o", "no/such/folder.svg"], "no/such/folder.svg"),
-    (["diagram", "--check", "no-such-folder"], "no-such-folder"),
-    (["verify", "missing.toml"], "missing.toml"),
-    (["verify", "typo.toml"], "did you mean 'retries'"),
-    (["verify", "--backends", "0"], "--backends"),
-    (["verify", "--max-tokens", "9" * 26], "--max-tokens"),
-    (["verify", "--input-tokens", "9" * 26], "--input-tokens"),
-    (["verify", "money.toml"], "give --prices IN/OUT"),
-    (["diff", "script.toml", "script.toml", "--max-tokens", "9" * 26], "--max-tokens"),
-    (["frobnicate"], "frobnicate"),
+    ("serve missing.toml", "missing.toml"),
+    ("serve typo.toml", "typo.toml: "),
+    ("serve script.toml --port 70000", "70000"),
+    ("serve script.toml --port PORT", "is taken"),
+    ("serve script.toml --host 203.0.113.1", "203.0.113.1"),
+    ("demo --scenario nothing", "'clean'"),
+    ("diagram --format gif", "'svg'"),
+    ("diagram -o no/such/folder.svg", "no/such/folder.svg"),
+    ("diagram --check no-such-folder", "no-such-folder"),
+    ("verify missing.toml", "missing.toml"),
+    ("verify typo.toml", "did you mean 'retries'"),
+    ("verify --backends 0", "--backends"),
+    ("verify --max-tokens 99999999999999999999999999", "--max-tokens"),
+    ("verify --input-tokens 99999999999999999999999999", "--input-tokens"),
+    ("verify money.toml", "give --prices IN/OUT"),
+    ("diff script.toml script.toml --max-tokens 99999999999999999999999999", "--max-tokens"),
+    ("frobnicate", "frobnicate"),
+    *((f"ask Hi --model m --base-url URL {options}", told) for options, told in OF_ASK),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "told"), BAD_INPUT, ids=lambda value: None)
+@pytest.mark.parametrize(("line", "told"), BAD_INPUT, ids=lambda value: None)
 def test_bad_input_is_one_line(
-    arguments: list[str],
+    line: str,
     told: str,
     serve: Serve,
     tmp_path: Path,
@@ -565,12 +495,12 @@ def test_bad_input_is_one_line(
     provider = serve(ScriptedReply(text="Hi"))
     known = {"URL": provider.base_url, "PORT": provider.base_url.split(":")[2].removesuffix("/v1")}
     known["URL# "] = f"{provider.base_url}# "
-    result = invoke(*(known.get(argument, argument) for argument in arguments))
+    result = invoke(*(known.get(each, each) for each in shlex.split(line)))
     assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("rungwise: ")
-    assert told in line
-    assert "secret@" not in line
+    (said,) = result.stderr.splitlines()
+    assert said.startswith("rungwise: ")
+    assert told in said
+    assert "secret@" not in said
     assert provider.requests == []
     names = ["broken.toml", "money.toml", "script.toml", "typo.toml"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
@@ -602,8 +532,7 @@ def hanging(text: str) -> ScriptedReply:
 def test_ctrl_c_keeps_what_a_pipe_may_have(serve: Serve, tmp_path: Path) -> None:
     journal = tmp_path / "journal.json"
     provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("part two"))
-    arguments = ["--model", "m", "--base-url", provider.base_url, "--journal", str(journal)]
-    with start("ask", "Hi", *arguments) as process:
+    with start(*ASK, provider.base_url, "--journal", str(journal)) as process:
         # The first part is certain as soon as the second one is asked for.
         read_until(process.stdout.fileno(), b"Part one ")
         until(lambda: len(provider.requests) == 2)
@@ -624,9 +553,7 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
         hanging("Worth it"),
     )
     ours, theirs = pty.openpty()
-    with start(
-        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs
-    ) as process:
+    with start(*ASK, provider.base_url, stdout=theirs) as process:
         seen = read_until(ours, b"Worth it")
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=patience())
@@ -671,7 +598,7 @@ def test_ctrl_c_while_a_text_is_written_leaves_it_there_once(
     monkeypatch.setattr("rungwise.adapters.cli.running.is_terminal", lambda stream: is_terminal)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        result = invoke("ask", "Hi", "--model", "m", "--base-url", provider.base_url)
+        result = invoke(*ASK, provider.base_url)
     finally:
         signal.signal(signal.SIGINT, before)
     assert (result.exit_code, result.stdout.count("Part one")) == (130, 1)
@@ -681,9 +608,7 @@ def test_ctrl_c_while_a_text_is_written_leaves_it_there_once(
 
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
     provider = serve(ScriptedReply(status=429, headers={"retry-after": "60"}))
-    with start(
-        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--no-stream", "--json"
-    ) as process:
+    with start(*ASK, provider.base_url, "--no-stream", "--json") as process:
         assert process.stdout is not None
         read_until(process.stderr.fileno(), b"in 60.0 s")
         process.send_signal(signal.SIGINT)
@@ -698,16 +623,7 @@ def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
 def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_path: Path) -> None:
     journal = tmp_path / "journal.json"
     provider = serve(ScriptedReply(text="Nobody reads this."))
-    arguments = [
-        "--model",
-        "m",
-        "--base-url",
-        provider.base_url,
-        "--journal",
-        str(journal),
-        *option,
-    ]
-    with start("ask", "Hi", *arguments) as process:
+    with start(*ASK, provider.base_url, "--journal", str(journal), *option) as process:
         process.stdout.close()
         told = process.stderr.read()
     assert process.returncode == 141
@@ -734,9 +650,7 @@ def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(
     option: list[str], serve: Serve
 ) -> None:
     provider = serve(ScriptedReply(text="Nobody reads this."))
-    code, told = without_stdout(
-        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, *option
-    )
+    code, told = without_stdout(*ASK, provider.base_url, *option)
     assert (code, told) == (
         141,
         b"rungwise: stdout cannot be written: it was closed from the start\n",
@@ -782,7 +696,7 @@ def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
 
 def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("for ever"))
-    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url) as process:
+    with start(*ASK, provider.base_url) as process:
         process.stdout.close()
         assert process.wait(patience()) == 141
     assert len(provider.requests) <= 2
@@ -828,9 +742,7 @@ def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
 def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜"))
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with start(
-        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, *arguments, **locale
-    ) as process:
+    with start(*ASK, provider.base_url, *arguments, **locale) as process:
         text, told = process.communicate(timeout=patience())
     assert (process.returncode, text) == (0, "Grüße 🪜".encode())
     assert b"Traceback" not in told
@@ -864,9 +776,7 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
     provider = serve(ScriptedReply(text="Grüße 🪜."))
     ours, theirs = pty.openpty()
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with start(
-        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs, **locale
-    ) as process:
+    with start(*ASK, provider.base_url, stdout=theirs, **locale) as process:
         os.close(theirs)
         assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
         process.communicate(timeout=patience())
@@ -1335,11 +1245,7 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(
     policy.write_text("[budget]\nmoney = 0.01\n", encoding="utf-8")
     provider = serve(ScriptedReply(text="x", usage={"prompt_tokens": 10, "completion_tokens": 100}))
     given = [
-        "ask",
-        "Hi",
-        "--model",
-        "m",
-        "--base-url",
+        *ASK,
         provider.base_url,
         "--policy",
         str(policy),
