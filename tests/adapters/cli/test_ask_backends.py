@@ -40,19 +40,8 @@ def test_a_protocol_is_found_by_the_name_that_it_has_itself(api: str) -> None:
 @EVERY_API
 def test_each_protocol_is_asked_in_its_own_words(api: str, rungwise_provider: Any) -> None:
     provider = rungwise_provider(ANSWER)
-    given = (
-        "--api",
-        api,
-        "--model",
-        "m",
-        "--base-url",
-        provider.base_url,
-        "--max-tokens",
-        "50",
-        "--api-key-env",
-        "K",
-    )
-    result = invoke("ask", "Name a bird.", *given, env={"K": KEY})
+    given = ("--api", api, "--base-url", provider.base_url, "--api-key-env", "K")
+    result = invoke("ask", "Name a bird.", "--model", "m", *given, env={"K": KEY})
     assert result.exit_code == 0
     assert result.stdout == ANSWER.text
     [request] = provider.requests

@@ -13,6 +13,7 @@ from rungwise.core import LEARNED
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 
+SAID = [{"role": "user", "content": "hi"}]
 LOCAL = "http://localhost:8000/v1"
 
 
@@ -75,28 +76,22 @@ def test_a_key_in_the_place_of_a_name_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("body", "lost"),
     [
-        ([{"role": "user", "content": "hi"}], None),
+        (SAID, None),
         (
             {
                 "model": "else",
                 "stream": True,
-                "messages": [{"role": "user", "content": "hi"}],
+                "messages": SAID,
                 "max_tokens": 99,
                 "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
             },
             "tools, which it does not call",
         ),
         (
-            {
-                "messages": [{"role": "user", "content": "hi"}],
-                "response_format": {"type": "json_schema"},
-            },
+            {"messages": SAID, "response_format": {"type": "json_schema"}},
             "the JSON schema, which it is not held to",
         ),
-        (
-            {"messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 70_000},
-            "70000 tokens of output",
-        ),
+        ({"messages": SAID, "max_completion_tokens": 70_000}, "70000 tokens of output"),
     ],
 )
 def test_a_request_from_a_file(tmp_path: Path, body: Any, lost: str | None) -> None:
@@ -131,16 +126,7 @@ def test_tools_and_schema_of_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     schema.write_text('{"type": "object"}')
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    given = (
-        "--tools",
-        "birds_to_check:look",
-        "--returns",
-        schema,
-        "--system",
-        "Be brief.",
-        "--max-tokens",
-        70_000,
-    )
+    given = ("--tools", "birds_to_check:look", "--returns", schema, "--max-tokens", 70_000)
     result = invoke("check", "--model", "o1-mini", *given)
     assert result.exit_code == 1
     assert [line for line in result.stdout.splitlines() if "loses" in line] == [

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ from support.tables import OTHERS_OFF_TOML
 from support.waiting import patience, until
 
 KEY = "sk-this-must-be-shown-nowhere"
+NO_UTF_8 = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""A locale without most letters."""
 CUT_CALL = (ToolCall("c", "look", '{"q": "cu'),)
 ASK = ("ask", "Hi", "--model", "m", "--base-url")
 """A question, but for the URL."""
@@ -241,17 +243,8 @@ def test_the_help_of_ask_groups_every_option_under_a_heading() -> None:
 def test_the_help_names_every_exit_code() -> None:
     told = invoke("ask", "--help").stdout
     codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)
-    assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == [
-        "0",
-        "2",
-        "3",
-        "4",
-        "5",
-        "6",
-        "7",
-        "130",
-        "141",
-    ]
+    named = re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE)
+    assert list(map(int, named)) == [0, *range(2, 8), 130, 141]
 
 
 def test_a_rejected_key_is_named_by_its_backend_and_not_shown(serve: Serve, ask: Ask) -> None:
@@ -645,16 +638,15 @@ def without_stdout(*arguments: str) -> tuple[int, bytes]:
     return run.returncode, run.stderr
 
 
+CLOSED = (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+
+
 @pytest.mark.parametrize("option", sampled([[], ["--json"], ["--no-stream"]], one_in=3))
 def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(
     option: list[str], serve: Serve
 ) -> None:
     provider = serve(ScriptedReply(text="Nobody reads this."))
-    code, told = without_stdout(*ASK, provider.base_url, *option)
-    assert (code, told) == (
-        141,
-        b"rungwise: stdout cannot be written: it was closed from the start\n",
-    )
+    assert without_stdout(*ASK, provider.base_url, *option) == CLOSED
     assert provider.requests == []
 
 
@@ -674,11 +666,7 @@ def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(
     ),
 )
 def test_commands_tell_of_a_stdout_that_was_closed_from_the_start(arguments: list[str]) -> None:
-    code, told = without_stdout(*arguments)
-    assert (code, told) == (
-        141,
-        b"rungwise: stdout cannot be written: it was closed from the start\n",
-    )
+    assert without_stdout(*arguments) == CLOSED
 
 
 @pytest.mark.full
@@ -741,8 +729,7 @@ def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
 @pytest.mark.parametrize("arguments", sampled([[], ["--no-stream"]], one_in=2))
 def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜"))
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with start(*ASK, provider.base_url, *arguments, **locale) as process:
+    with start(*ASK, provider.base_url, *arguments, **NO_UTF_8) as process:
         text, told = process.communicate(timeout=patience())
     assert (process.returncode, text) == (0, "Grüße 🪜".encode())
     assert b"Traceback" not in told
@@ -750,9 +737,8 @@ def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve:
 
 def test_arguments_are_utf_8_where_the_locale_has_no_such_letters(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Yes."))
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     given = ["ask", "Grüße", "--system", "ß", "--model", "mü", "--base-url", provider.base_url]
-    with start(*given, **locale) as process:
+    with start(*given, **NO_UTF_8) as process:
         process.communicate(timeout=patience())
     (request,) = provider.requests
     assert (request.body["model"], messages(request)) == (
@@ -775,8 +761,7 @@ def test_an_argument_that_is_no_text_is_bad_input(serve: Serve) -> None:
 def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜."))
     ours, theirs = pty.openpty()
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with start(*ASK, provider.base_url, stdout=theirs, **locale) as process:
+    with start(*ASK, provider.base_url, stdout=theirs, **NO_UTF_8) as process:
         os.close(theirs)
         assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
         process.communicate(timeout=patience())
@@ -827,24 +812,24 @@ def test_a_journal_may_go_to_a_device(serve: Serve, ask: Ask) -> None:
     assert ask(serve(ScriptedReply(text="Well.")), "--journal", os.devnull).exit_code == 0
 
 
+def run(command: list[str], **more: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in the checkout, to its end."""
+    env = environment(**more)
+    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, timeout=patience())
+
+
+def python(code: str) -> subprocess.CompletedProcess[bytes]:
+    return run([sys.executable, "-c", code])
+
+
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("click", "import rungwise.adapters.cli.command"),
-        (
-            "rungwise.adapters.cli.ask",
-            "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])",
-        ),
-        (
-            "attrs",
-            "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])",
-        ),
-        ("attrs", "from rungwise.adapters.cli.command import main; main([])"),
-        (
-            "httpx",
-            "from rungwise.adapters.cli.command import main; main('ask Hi --model m --base-url "
-            "http://localhost'.split())",
-        ),
+        ("click", ""),
+        ("rungwise.adapters.cli.ask", "main(['ask', 'Hi', '--model', 'm'])"),
+        ("attrs", "main(['ask', 'Hi', '--model', 'm'])"),
+        ("attrs", "main([])"),
+        ("httpx", "main('ask Hi --model m --base-url http://localhost'.split())"),
     ],
 )
 def test_ctrl_c_while_modules_are_imported_is_no_traceback(module: str, code: str) -> None:
@@ -856,28 +841,16 @@ class Press:
         if name == {module!r}:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Press())
+from rungwise.adapters.cli.command import main
 """
-    run = subprocess.run(
-        [sys.executable, "-c", pressed + code],
-        env=environment(),
-        cwd=ROOT,
-        capture_output=True,
-        timeout=patience(),
-    )
-    assert (run.returncode, run.stdout, run.stderr.strip()) == (130, b"", b"")
+    done = python(pressed + code)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, b"", b"")
 
 
 def test_the_entry_point_imports_nothing_heavy() -> None:
     heavy = {"httpx", "rich", "rungwise.fsm", "attrs", "transitions"}
     code = f"import sys, rungwise.adapters.cli.command; print({heavy} & set(sys.modules))"
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        cwd=ROOT,
-        capture_output=True,
-        timeout=patience(),
-    )
-    assert run.stdout == b"set()\n"
+    assert python(code).stdout == b"set()\n"
 
 
 def test_every_command_is_where_the_command_line_looks_for_it() -> None:
@@ -931,11 +904,9 @@ def demo() -> str:
         "NO_PROXY": "",
         "PYTHONIOENCODING": "utf-8",
     }
-    run = subprocess.run(
-        command("demo"), env=environment(**more), cwd=ROOT, capture_output=True, timeout=patience()
-    )
-    assert (run.returncode, run.stderr) == (0, b"")
-    return run.stdout.decode()
+    done = run(command("demo"), **more)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
 
 
 def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
@@ -1049,15 +1020,12 @@ def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
 @pytest.mark.full
 def test_the_demo_speaks_ascii_where_it_must() -> None:
     given = command("demo", "--scenario", "cut-stream", "--scenario", "refusal")
-    more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(
-        given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=patience()
-    )
-    assert run.returncode == 0
-    assert run.stdout.isascii()
-    assert b"?" not in run.stdout.replace(b'?"', b"").replace(b'? "', b"")
-    assert b"fallback      -> second: same user" in run.stdout
-    assert b"rate-limit" not in run.stdout
+    done = run(given, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert b"?" not in done.stdout.replace(b'?"', b"").replace(b'? "', b"")
+    assert b"fallback      -> second: same user" in done.stdout
+    assert b"rate-limit" not in done.stdout
 
 
 def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
@@ -1158,18 +1126,8 @@ def test_a_certificate_as_json_is_about_what_was_given(tmp_path: Path) -> None:
     policy.write_text(
         "[limits]\nretries = 1\nreasks = 0\n[budget]\nattempts = 7\n", encoding="utf-8"
     )
-    given = [
-        "verify",
-        str(policy),
-        "--backends",
-        "2",
-        "--max-tokens",
-        "100",
-        "--input-tokens",
-        "9",
-        "--json",
-    ]
-    result = invoke(*given)
+    options = "--backends 2 --max-tokens 100 --input-tokens 9 --json"
+    result = invoke("verify", policy, *options.split())
     assert result.exit_code == 0
     certificate = verify(Policy.load(policy), 2, max_tokens=100, input_tokens=9)
     assert json.loads(result.stdout) == json.loads(json.dumps(certificate.to_json()))
@@ -1219,19 +1177,8 @@ def test_the_version_is_told() -> None:
 
 
 def test_prices_put_money_into_the_certificate() -> None:
-    given = [
-        "verify",
-        "--backends",
-        "1",
-        "--max-tokens",
-        "100",
-        "--input-tokens",
-        "10",
-        "--prices",
-        "2/8",
-        "--json",
-    ]
-    certificate = json.loads(invoke(*given).stdout)
+    given = "verify --backends 1 --max-tokens 100 --input-tokens 10 --prices 2/8 --json"
+    certificate = json.loads(invoke(*given.split()).stdout)
     chain = [PlainLink("backend 1", prices=Prices(2, 8))]
     assert certificate == json.loads(
         json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json())
@@ -1244,14 +1191,8 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(
     policy = tmp_path / "policy.toml"
     policy.write_text("[budget]\nmoney = 0.01\n", encoding="utf-8")
     provider = serve(ScriptedReply(text="x", usage={"prompt_tokens": 10, "completion_tokens": 100}))
-    given = [
-        *ASK,
-        provider.base_url,
-        "--policy",
-        str(policy),
-        "--json",
-    ]
-    result = invoke(*given, "--prices", "10/20")
+    given = ("--policy", policy, "--json", "--prices", "10/20")
+    result = invoke(*ASK, provider.base_url, *given)
     assert json.loads(result.stdout)["cost"] == pytest.approx(10 * 10e-6 + 100 * 20e-6)
     assert 0 < provider.requests[0].body["max_tokens"] <= 500
 
@@ -1260,17 +1201,8 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(
 def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
-    given = [
-        "verify",
-        str(policy),
-        "--max-tokens",
-        "100",
-        "--input-tokens",
-        "10",
-        "--prices",
-        "2/8",
-    ]
-    result = invoke(*given)
+    options = "--max-tokens 100 --input-tokens 10 --prices 2/8"
+    result = invoke("verify", policy, *options.split())
     assert (result.exit_code, result.stderr) == (0, "")
     assert "money" in result.stdout
 

@@ -88,24 +88,7 @@ def test_the_row_of_a_day_and_a_model(folder: Path) -> None:
         for line in invoke("stats", folder).stdout.splitlines()
         if line.startswith("2026-11-18 sonnet")
     ]
-    assert row.split() == [
-        "2026-11-18",
-        "sonnet",
-        "2",
-        "1",
-        "2",
-        "0",
-        "s",
-        "0.46",
-        "s",
-        "0.46",
-        "s",
-        "6",
-        "s",
-        "6",
-        "s",
-        "4.5",
-    ]
+    assert " ".join(row.split()) == "2026-11-18 sonnet 2 1 2 0 s 0.46 s 0.46 s 6 s 6 s 4.5"
 
 
 def words_of(chart: str) -> str:
@@ -120,6 +103,7 @@ def test_a_chart_has_the_numbers_and_a_bar_for_each(
     result = invoke("stats", folder, "-o", target)
     assert result.exit_code == 0
     assert result.stdout == ""
+    assert shown(folder, "-o", target)["total"]["calls"] == 10
     chart = target.read_text()
     words = words_of(chart)
     tables = tables_of(stats_of())
@@ -138,11 +122,6 @@ def test_what_strangers_wrote_is_escaped_and_obeys_nobody() -> None:
     assert "<script" not in FORMS[".svg"](stats_of("<script>")) + FORMS[".html"](
         stats_of("<script>")
     )
-
-
-def test_json_and_a_chart_can_be_had_at_once(folder: Path, tmp_path: Path) -> None:
-    assert shown(folder, "-o", tmp_path / "chart.svg")["total"]["calls"] == 10
-    assert (tmp_path / "chart.svg").exists()
 
 
 HOSTILE = {

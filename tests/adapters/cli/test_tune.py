@@ -57,16 +57,8 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fac
         "after_refusal = 'fall_back'\n[limits]\nretries = 0\n[waits]\njitter = 0.25\n"
     )
     goal = ("--done", "99.9", "--p99", "20s", "--cost", "0.02")
-    result = invoke(
-        "tune",
-        tmp_path / "policy.toml",
-        "--rates",
-        rates,
-        *goal,
-        *FEW,
-        "-o",
-        tmp_path / "front.svg",
-    )
+    front = tmp_path / "front.svg"
+    result = invoke("tune", tmp_path / "policy.toml", "--rates", rates, *goal, *FEW, "-o", front)
     assert result.exit_code == 0
     (tmp_path / "tuned.toml").write_text(result.stdout)
     policy = Policy.load(tmp_path / "tuned.toml")
@@ -81,7 +73,7 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fac
     tried = re.search(r"on the front, of 25 tried, of (\d+) combinations", result.stderr)
     assert tried is not None
     fact("combinations", int(tried[1]))
-    picture = ElementTree.parse(tmp_path / "front.svg").getroot()
+    picture = ElementTree.parse(front).getroot()
     groups = [each.get("data-front") for each in picture.iter("{http://www.w3.org/2000/svg}g")]
     assert len(groups) == 2 * 25, "each candidate against P99 and against cost"
     assert 2 <= groups.count("true") < len(groups)
