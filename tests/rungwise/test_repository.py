@@ -4,7 +4,6 @@ what is so.
 
 import re
 import subprocess
-import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rungwise
+from support.command_line import printed_by
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,10 +35,7 @@ def test_the_star_imports_what_is_public() -> None:
         "from rungwise import *; from rungwise.core import *; from rungwise.testing "
         "import *; print(Policy, Call, run)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.count("<") == 3
+    assert printed_by(script).count("<") == 3
 
 
 @pytest.mark.parametrize(
