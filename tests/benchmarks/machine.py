@@ -47,7 +47,8 @@ def described() -> dict[str, Any]:
 def announced() -> dict[str, Any]:
     """Print the date and the machine, and return them."""
     found = described()
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**found), flush=True)
+    line = "{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms"
+    print(line.format(**found), flush=True)
     return found
 
 

@@ -44,6 +44,14 @@ def expected(row: str, name: str) -> Verdict:
     return "partial" if name in PARTIAL[row] else "pass"
 
 
+def promised(row: str) -> dict[str, Verdict]:
+    return {name: expected(row, name) for name in FAULTS}
+
+
+def verdicts(row: Row) -> dict[str, Verdict]:
+    return {name: played.score.verdict for name, played in row.items()}
+
+
 def play_fast(
     policy: Policy, faults: Mapping[str, Fault], expected: Mapping[str, str], **how: Any
 ) -> Row:
@@ -68,7 +76,7 @@ def row_of(row: str, way: Way = "stream", families: Families = UNKNOWN) -> Row:
     return play_fast(
         ROWS[row],
         FAULTS,
-        {name: expected(row, name) for name in FAULTS},
+        promised(row),
         way=way,
         families=families,
     )
@@ -101,10 +109,7 @@ def test_each_fault_comes_to_what_is_promised(row: str, name: str):
 )
 @EACH_ROW
 def test_no_verdict_depends_on_the_name_of_a_model(row: str, families: Families):
-    verdicts = {
-        name: played.score.verdict for name, played in row_of(row, families=families).items()
-    }
-    assert verdicts == {name: expected(row, name) for name in FAULTS}
+    assert verdicts(row_of(row, families=families)) == promised(row)
 
 
 SILENCE = ("S06", "S07", "S09")
@@ -135,8 +140,7 @@ def test_no_fault_takes_more_than_four_requests_and_twelve_seconds(row: str, nam
 @pytest.mark.parametrize("way", ["call", "astream", "acall"])
 @pytest.mark.parametrize("row", ROWS)
 def test_the_way_in_which_calls_are_made_makes_no_difference(row: str, way: Way):
-    verdicts = {name: played.score.verdict for name, played in row_of(row, way).items()}
-    assert verdicts == {name: expected(row, name) for name in FAULTS}
+    assert verdicts(row_of(row, way)) == promised(row)
 
 
 @pytest.mark.slowest
@@ -144,15 +148,14 @@ def test_the_way_in_which_calls_are_made_makes_no_difference(row: str, way: Way)
 def test_the_verdicts_hold_in_the_published_times():
     rows = play_rows(ROWS, FAULTS.values(), scale=1.0, way="stream")
     for name, row in rows.items():
-        verdicts = {played.fault.name: played.score.verdict for played in row}
-        assert verdicts == {fault: expected(name, fault) for fault in FAULTS}, name
+        assert verdicts({each.fault.name: each for each in row}) == promised(name), name
 
 
 def assert_verdicts(policy: Policy, expected: Mapping[str, str], **changes: Any) -> None:
     """Check what faults come to that are changed in something."""
     faults = {name: attrs.evolve(FAULTS[name], **changes) for name in expected}
     row = play_fast(policy, faults, expected)
-    assert {name: played.score.verdict for name, played in row.items()} == expected
+    assert verdicts(row) == expected
 
 
 def test_a_fallback_may_continue_the_text_or_repeat_it():

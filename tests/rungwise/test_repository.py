@@ -97,21 +97,6 @@ def test_every_link_of_the_readme_leads_somewhere():
         assert (ROOT / target).exists(), target
 
 
-def test_the_links_are_absolute_on_the_package_index():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    assert [each["path"] for each in hook["fragments"]] == ["README.md"]
-    [rule] = hook["substitutions"]
-    shown = re.sub(rule["pattern"], rule["replacement"], README)
-    targets = re.findall(r"\]\(([^)#]+)\)", shown)
-    home = f"{project['project']['urls']['Source']}/blob/main/"
-    assert targets
-    assert all(
-        (ROOT / target.removeprefix(home)).exists() and target.startswith(home)
-        for target in targets
-    )
-
-
 def test_the_changelog_begins_with_the_version_of_the_package():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "version"
