@@ -15,7 +15,7 @@ from click.testing import Result
 
 from rungwise import TurnHints, TurnJournal
 from rungwise.testing import EmbeddedProvider, ScriptedReply
-from support.command_line import invoke, read_until, start
+from support.command_line import invoke, printed, read_until, refused, start
 from support.tables import OTHERS_OFF_TOML
 from support.turn_modes import calling
 from support.waiting import patience
@@ -94,7 +94,7 @@ def without_host(provider: EmbeddedProvider, told: str) -> list[str]:
 def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(
     rungwise_provider: Serve, ask: Ask
 ) -> None:
-    Path("policy.toml").write_text("[waits]\nretry_base = 0\n", encoding="utf-8")
+    Path("policy.toml").write_text("[waits]\nretry_base = 0\n")
     provider = rungwise_provider(LOOKS, ScriptedReply(status=500), ANSWER)
     result = ask(provider, "--policy", "policy.toml")
     assert result.exit_code == 0
@@ -227,7 +227,7 @@ def test_every_outcome_has_its_exit_code_and_its_journal(
     assert recorded.outcome == outcome
     assert len(recorded.calls) == recorded.made
     assert "heron" not in journal.read_text(encoding="utf-8")
-    assert invoke("explain", journal).exit_code == 0
+    printed("explain", journal)
 
 
 @pytest.mark.parametrize(
@@ -283,11 +283,11 @@ def test_a_policy_of_a_turn_may_stand_in_python(rungwise_provider: Serve, ask: A
 def test_what_either_policy_may_hold_is_the_turns(
     birds: Path, rungwise_provider: Serve, ask: Ask
 ) -> None:
-    (birds / "either.toml").write_text("[budget]\nattempts = 2\n", encoding="utf-8")
+    (birds / "either.toml").write_text("[budget]\nattempts = 2\n")
     result = ask(rungwise_provider(LOOKS), "--policy", "either.toml")
     assert result.exit_code == 6
     assert result.stdout == "I look."
-    (birds / "hints.toml").write_text('[hints]\nsummary = "Sum up."\n', encoding="utf-8")
+    (birds / "hints.toml").write_text('[hints]\nsummary = "Sum up."\n')
     provider = rungwise_provider(*[LOOKS] * 5, ANSWER)
     assert ask(provider, "--policy", "hints.toml").exit_code == 0
     said = [message["content"] for message in provider.requests[-1].body["messages"]]
@@ -328,17 +328,15 @@ def test_bad_input_is_one_line_and_nothing_is_sent(
     birds: Path,
     rungwise_provider: Serve,
 ) -> None:
-    (birds / "broken.py").write_text("1 / 0", encoding="utf-8")
-    (birds / "both.toml").write_text("faults = 2\n[limits]\nretries = 1\n", encoding="utf-8")
-    (birds / "typo.toml").write_text("fault = 2\n", encoding="utf-8")
-    (birds / "broken.toml").write_text("[budget\n", encoding="utf-8")
-    (birds / "paid.toml").write_text("[budget]\nmoney = 1\n", encoding="utf-8")
+    (birds / "broken.py").write_text("1 / 0")
+    (birds / "both.toml").write_text("faults = 2\n[limits]\nretries = 1\n")
+    (birds / "typo.toml").write_text("fault = 2\n")
+    (birds / "broken.toml").write_text("[budget\n")
+    (birds / "paid.toml").write_text("[budget]\nmoney = 1\n")
     provider = rungwise_provider(ANSWER)
-    result = invoke(*ASK, provider.base_url, *arguments.split())
-    assert result.exit_code == 2
-    assert result.stdout == ""
+    stderr = refused(*ASK, provider.base_url, *arguments.split())
     assert provider.requests == []
-    (line,) = result.stderr.splitlines()
+    (line,) = stderr.splitlines()
     assert told in line
 
 

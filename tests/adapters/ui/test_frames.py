@@ -190,21 +190,19 @@ def test_a_body_that_is_closed_or_forgotten_closes_its_stream() -> None:
     assert forgotten.is_closed is True
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_cancelled_reader_closes_its_stream(backend: str) -> None:
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_a_cancelled_reader_closes_its_stream(anyio_backend: str) -> None:
     cancelled = AsyncClosing()
     closed = AsyncClosing()
     threaded = Closing()
 
-    async def scene() -> None:
-        for stream in (cancelled, threaded):
-            with anyio.CancelScope() as scope:
-                async for _ in sse(stream):
-                    scope.cancel()
-            assert scope.cancelled_caught
-        await sse(closed).aclose()
-
-    anyio.run(scene, backend=backend)
+    for stream in (cancelled, threaded):
+        with anyio.CancelScope() as scope:
+            async for _ in sse(stream):
+                scope.cancel()
+        assert scope.cancelled_caught
+    await sse(closed).aclose()
     assert cancelled.is_closed is True
     assert threaded.is_closed is True
     assert closed.is_closed is True
