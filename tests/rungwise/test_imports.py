@@ -325,18 +325,14 @@ def test_the_types_of_every_public_callable_can_be_read() -> None:
 )
 def test_the_second_copies_that_a_checkout_offers_are_refused(line: str) -> None:
     """In a checkout `fsm` can be imported beside `rungwise.fsm`, with classes of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--output-format",
-        "concise",
-        "--stdin-filename",
-        "fsm/new.py",
-    ]
+    options = "-m ruff check --output-format concise --stdin-filename fsm/new.py -"
     done = subprocess.run(
-        [*command, "-"], input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, *options.split()],
+        input=f"{line}\n",
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "TID251" in done.stdout
     assert "import rungwise." in done.stdout

@@ -286,20 +286,15 @@ def test_a_scope_that_is_cancelled_ends_the_tools(loop: str) -> None:
     assert values(found[0].outcomes) == ["kept", CANCELLED, NOT_BEGUN]
 
 
-@in_loops
-def test_a_scope_that_was_cancelled_before_begins_nothing(loop: str) -> None:
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", LOOPS)
+async def test_a_scope_that_was_cancelled_before_begins_nothing(anyio_backend: str) -> None:
     watched = Watched()
-
-    async def main() -> list[Any]:
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            try:
-                await arun_tools(planned([lambda: 1]), None, Cancellation(), watched)
-            except ToolsEnded as end:
-                return values(end.outcomes)
-        return []
-
-    assert anyio.run(main, backend=loop) == [NOT_BEGUN]
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        with pytest.raises(ToolsEnded) as caught:
+            await arun_tools(planned([lambda: 1]), None, Cancellation(), watched)
+    assert values(caught.value.outcomes) == [NOT_BEGUN]
     assert watched.told == []
 
 
