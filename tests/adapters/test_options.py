@@ -133,7 +133,7 @@ def test_an_option_of_another_form_is_refused(
         assert refused(name, value, ask) == refused(name, value)
 
 
-def test_what_calls_itself_as_the_right_type_is_told_by_its_whole_name(client: Client) -> None:
+def test_what_calls_itself_as_the_right_type_is_told_by_its_whole_name() -> None:
     class Flag:
         __module__ = "numpy"
         __qualname__ = "bool"

@@ -8,23 +8,20 @@ import asyncio
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 from attrs import define, field, frozen
 
+from benchmarks.soaking import faulty_server
 from rungwise import Budget, Policy, Timeouts, Waits
 from support.proxies import chain_toml, policy_toml, proxy
 from support.waiting import auntil
 
-SERVER: Final = Path(__file__).parents[1] / "benchmarks" / "soaking" / "server.py"
 AT_ONCE: Final = 24
 MOST_CONNECTIONS: Final = 2 * AT_ONCE
 ROUND: Final = 120
@@ -79,18 +76,11 @@ class Soak:
 def soak(seconds: float, folder: Path, seed: int = 1) -> Soak:
     """Call a proxy for some seconds, and two rounds at least."""
     seen = Soak()
-    with _server(seed) as (faulty, well):
+    with faulty_server(seed) as (faulty, well):
         places = [f"http://127.0.0.1:{port}/v1" for port in (faulty, well)]
         chain = chain_toml(
             "default",
-            *(
-                {
-                    "model": "soak",
-                    "base_url": place,
-                    "key_env": "",
-                }
-                for place in places
-            ),
+            *({"model": "soak", "base_url": place, "key_env": ""} for place in places),
         )
         with proxy(
             f"{policy_toml(POLICY)}\n{chain}", folder, "--max-connections", str(MOST_CONNECTIONS)
@@ -99,21 +89,6 @@ def soak(seconds: float, folder: Path, seed: int = 1) -> Soak:
             asyncio.run(_soak(*at, seconds, random.Random(seed), seen))
     seen.errors = (folder / "stderr.txt").read_text(encoding="utf-8")
     return seen
-
-
-@contextmanager
-def _server(seed: int) -> Iterator[tuple[int, int]]:
-    """Run the server of mixed faults, and give its ports."""
-    command = [sys.executable, str(SERVER), str(seed)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        faulty, well = map(int, process.stdout.readline().split())
-        try:
-            yield faulty, well
-        finally:
-            process.communicate()
 
 
 async def _soak(

@@ -110,12 +110,7 @@ def main(given: Sequence[str] | None = None) -> int:
         pages.write(pages.kept())
         return 0
     found = pythons(options)
-    results = {**machine.described(), "versions": _versions(found)}
-    print(
-        "{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(
-            **results
-        )
-    )
+    results = {**machine.announced(), "versions": _versions(found)}
     pace = max(1.0, results["reference_ms"] / machine.REFERENCE_MS)
     sections = list(_measured(options, found, pace))
     verdicts = [each for section in sections for each in section.verdicts]

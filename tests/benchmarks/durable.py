@@ -55,7 +55,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.pydantic:
         return asyncio.run(_pydantic(given.pydantic, given.prompts))
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
+    machine.announced()
     return int(_calls(given.calls)) | int(_prompts(given.prompts)) | int(_workers(given.queued))
 
 

@@ -64,7 +64,6 @@ class Growth:
     sizes: list[int]
     seconds: list[float]
     slope: float
-    inherent: str = ""
 
 
 @dataclass(frozen=True)

@@ -86,12 +86,7 @@ def main() -> int:
     options = parser.parse_args()
     python = Path(sys.executable) if options.here else python_of("gateway", options.cache)
     litellm = None if options.here else python_of("litellm-proxy", options.cache)
-    described = machine.described()
-    print(
-        "{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(
-            **described
-        )
-    )
+    described = machine.announced()
     with serving(python) as server:
         sections = list(
             _transport(Bench({"gateway": python}, server, 3 if options.quick else ROUNDS))

@@ -41,7 +41,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=150)
     rounds = parser.parse_args().rounds
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
+    machine.announced()
     with ExitStack() as stack:
         server = stack.enter_context(serving(Path(sys.executable)))
         chain = [

@@ -44,6 +44,14 @@ def described() -> dict[str, Any]:
     }
 
 
+def announced() -> dict[str, Any]:
+    """Print the date and the machine, and return them."""
+    found = described()
+    line = "{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms"
+    print(line.format(**found), flush=True)
+    return found
+
+
 def _cpu() -> str:
     known = Path("/proc/cpuinfo")
     lines = known.read_text().splitlines() if known.exists() else []

@@ -99,7 +99,7 @@ def rates_of(backends: int, seed: int = 1) -> Rates:
 
 def main() -> int:
     """Print the processor's seconds of the first computation and of the fastest."""
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
+    machine.announced()
     rates = rates_of(3)
     took = []
     for _ in range(ROUNDS):

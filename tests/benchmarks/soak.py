@@ -23,24 +23,22 @@ import json
 import os
 import platform
 import random
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from soaking import faulty_server
 from soaking.calls import Stage
 from soaking.counts import Garbage, caches, counted, descriptors, largest, types
 from soaking.rounds import Rounds, load
 from soaking.verdict import TOLERANCES, faults, growth
 from soaking.watch import Watch
 
-SERVER = Path(__file__).with_name("soaking") / "server.py"
 SAMPLES = 60
 ROUND = 500
 FEWEST = 6  # rounds, so that one of them runs on trio
@@ -61,21 +59,6 @@ COLUMNS = {
     "garbage": "garbage/call",
     "longest": "longest",
 }
-
-
-@contextmanager
-def server(seed: int) -> Iterator[tuple[int, int]]:
-    """Run the server in a process of its own, and give its ports."""
-    command = [sys.executable, str(SERVER), str(seed)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        faulty, well = map(int, process.stdout.readline().split())
-        try:
-            yield faulty, well
-        finally:
-            process.communicate()
 
 
 def settle(threads: int) -> None:
@@ -128,7 +111,7 @@ def soak(
     samples = list[dict[str, Any]]()
     watch.begin()
     print("  ".join(f"{title:>7}" for title in COLUMNS.values()))
-    with server(seed) as ports:
+    with faulty_server(seed) as ports:
         stage = Stage(ports)
         load(stage)
         rounds = Rounds(stage, random.Random(seed))

@@ -111,7 +111,7 @@ def main() -> int:
     )
     parser.add_argument("--journals", type=int, default=100_000)
     number = parser.parse_args().journals
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
+    machine.announced()
     memory = []
     for size in (number // 10, number):
         with TemporaryDirectory() as folder:

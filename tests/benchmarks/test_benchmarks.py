@@ -44,20 +44,12 @@ def test_every_peer_is_in_the_extra() -> None:
 @pytest.mark.full
 def test_the_command_measures_and_writes_it_down(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    asked = [
-        "--here",
-        "--quick",
-        "--rounds",
-        "1",
-        "--only",
-        "core",
-        "--only",
-        "calls",
-        "--json",
-        str(file),
-    ]
+    asked = ["--here", "--quick", "--rounds", "1", "--only", "core", "--only", "calls", "--json"]
     done = subprocess.run(
-        [sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=patience(120)
+        [sys.executable, str(RUN), *asked, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=patience(120),
     )
     sections = {
         each["name"]: each for each in json.loads(file.read_text(encoding="utf-8"))["sections"]

@@ -22,16 +22,8 @@ def test_nothing_stays_behind_calls_with_mixed_faults(
     calls: int, every: int, tmp_path: Path
 ) -> None:
     written = tmp_path / "soak.json"
-    command = [
-        sys.executable,
-        str(SOAK),
-        "--calls",
-        str(calls),
-        "--every",
-        str(every),
-        "--json",
-        str(written),
-    ]
+    options = f"--calls {calls} --every {every} --json"
+    command = [sys.executable, str(SOAK), *options.split(), str(written)]
     run = subprocess.run(
         command, capture_output=True, text=True, timeout=patience(600), check=False
     )

@@ -48,7 +48,7 @@ def main() -> int:
     )
     parser.add_argument("--calls", type=int, default=20_000)
     rounds = parser.parse_args().calls // CALLS_IN_A_ROUND
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
+    machine.announced()
     tracers = TracerProvider()
     tracers.add_span_processor(BatchSpanProcessor(_Nowhere()))
     observers: dict[str, Any] = {

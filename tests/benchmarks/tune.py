@@ -32,7 +32,7 @@ TARGETS: Final = ("--done", "99.95", "--p99", "20s", "--cost", "0.02")
 
 def main() -> int:
     """Print the seconds of the command, and what it found."""
-    print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
+    machine.announced()
     with tempfile.TemporaryDirectory() as folder:
         rates = Path(folder, "rates.toml")
         rates.write_text(rates_of(3).to_toml(), encoding="utf-8")

@@ -134,25 +134,10 @@ def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(sho
         assert_page_fits(tab)
 
 
-def test_the_ladder_shows_the_present_row(show: Show) -> None:
+def test_every_step_shows_its_row_on_the_picture_and_the_ladder(show: Show) -> None:
     tab = with_table(show("explain"))
-    for step, row in zip(trail().steps, trail().rows, strict=True):
-        tab.click(f"#step-{step.number}")
-        now = tab.run(
-            "[...document.querySelectorAll('#ladders .now')].map(each => ({...each.dataset}))"
-        )
-        tried = tab.run(
-            "[...document.querySelectorAll('#ladders .tried')].map(each => each.dataset.guard)"
-        )
-        ladder = CALL.ladder(row.event, row.source)
-        assert [(one["event"], one["guard"] or None, one["target"]) for one in now] == [
-            (row.event, row.guard, row.target)
-        ]
-        assert tried == [each.guard for each in ladder[: ladder.index(row)]]
-
-
-def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
-    tab = with_table(show("explain"))
+    now = "[...document.querySelectorAll('#ladders .now')].map(each => each.dataset.target)"
+    passed = "[...document.querySelectorAll('#ladders .tried')].map(each => each.dataset.guard)"
     for step, row in zip(trail().steps, trail().rows, strict=True):
         tab.click(f"#step-{step.number}")
         assert selected(tab) == step.number
@@ -164,6 +149,8 @@ def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
         assert [line["event"] for line in seen["line"]] == [row.event] * 2
         assert [line["guard"] or None for line in seen["line"]] == [row.guard] * 2
         assert sorted(seen["tried"]) == sorted(tried * 2)
+        assert tab.run(now) == [row.target]
+        assert tab.run(passed) == tried
         assert seen["here"] == [row.target]
         assert seen["failed"] == tried
         assert seen["decided"] == [row.guard or ("otherwise" if len(ladder) > 1 else "always")]

@@ -71,14 +71,6 @@ class TestWhatHoldsOfEveryFault:
     def test_white_space_is_no_difference(self):
         assert judge("S08", attrs.evolve(DONE, text=f"\n{ANSWER.replace(' ', '  ')} ")) == "pass"
 
-    def test_one_call_of_several_decides(self):
-        twenty = [attrs.evolve(DONE, at=4.0 * number) for number in range(20)]
-        attempts = [Attempt(role="primary", at=60.0, is_answered=True)]
-        options: Any = {"attempts": attempts, "dead_for": 60.0}
-        assert judge("S15", *twenty, **options) == "pass"
-        assert judge("S15", *twenty[:-1], attrs.evolve(HANGING, at=76.0), **options) == "fail"
-        assert judge("S15", *twenty[:-1], attrs.evolve(ERROR, at=76.0), **options) == "safe"
-
 
 @pytest.mark.parametrize(
     ("name", "fields", "verdict"),
@@ -188,6 +180,11 @@ class TestAnOutage:
     def test_is_a_fail_where_a_call_meanwhile_is_not_answered_or_by_nobody_known(self):
         assert self.judge(*self.calls(text=None, error="Failed", is_clean=True)) == "fail"
         assert self.judge(*self.calls(model="primary")) == "fail"
+
+    def test_comes_to_what_its_worst_call_comes_to(self):
+        calls = self.calls()
+        assert self.judge(*calls[:-1], attrs.evolve(HANGING, at=76.0)) == "fail"
+        assert self.judge(*calls[:-1], attrs.evolve(ERROR, at=76.0)) == "safe"
 
     def test_is_a_fail_where_the_primary_is_used_too_late_or_never(self):
         late = Attempt(role="primary", at=90.5, is_answered=True)

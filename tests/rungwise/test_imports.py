@@ -22,6 +22,7 @@ import rungwise.core
 import rungwise.otel
 import rungwise.testing
 import rungwise.ui
+from support.command_line import printed_by
 from support.imports import MODULES, ROOT, Import, imports_in, in_circles, room_of
 
 FLOORS = (
@@ -203,22 +204,10 @@ MOST_COMPILED = 109_200
 """Characters of methods that attrs may compile for these classes; 3 000 take about 1 ms."""
 
 
-def printed_by(*lines: str) -> list[str]:
-    """Return the words that a new interpreter prints."""
-    run = [sys.executable, "-c", "\n".join(lines)]
-    return subprocess.run(
-        run,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-
-
 @cache
 def loaded_by(line: str) -> frozenset[str]:
     """List the modules that a new interpreter holds after a line."""
-    return frozenset(printed_by(line, "import sys", "print(*sys.modules)"))
+    return frozenset(printed_by(f"{line}\nimport sys\nprint(*sys.modules)").split())
 
 
 def parts_of(packages: Iterable[str], names: Iterable[str]) -> set[str]:
@@ -271,15 +260,15 @@ def test_the_core_builds_few_classes() -> None:
         f"{{each for module in {modules} for each in vars(module).values() if "
         f"isinstance(each, type)}}"
     )
-    built, compiled = printed_by(
-        "import linecache, sys",
-        A_CALL,
-        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise') "
-        f"for kind in {kinds}))",
-        "texts = [kept[0] for name, kept in linecache.cache.items() if '<attrs' in name and ' "
-        "rungwise.' in name]",
-        "print(sum(texts))",
-    )
+    script = f"""
+import linecache, sys
+{A_CALL}
+ours = (each for each in {kinds} if each.__module__.startswith("rungwise"))
+print(sum("__attrs_attrs__" in vars(each) for each in ours))
+texts = (kept[0] for name, kept in linecache.cache.items() if "<attrs" in name and " rungwise." in name)
+print(sum(texts))
+"""  # noqa: E501
+    built, compiled = printed_by(script).split()
     assert 30 < int(built) <= MOST_CLASSES
     assert 20_000 < int(compiled) <= MOST_COMPILED
 
@@ -336,18 +325,14 @@ def test_the_types_of_every_public_callable_can_be_read() -> None:
 )
 def test_the_second_copies_that_a_checkout_offers_are_refused(line: str) -> None:
     """In a checkout `fsm` can be imported beside `rungwise.fsm`, with classes of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--output-format",
-        "concise",
-        "--stdin-filename",
-        "fsm/new.py",
-    ]
+    options = "-m ruff check --output-format concise --stdin-filename fsm/new.py -"
     done = subprocess.run(
-        [*command, "-"], input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, *options.split()],
+        input=f"{line}\n",
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "TID251" in done.stdout
     assert "import rungwise." in done.stdout

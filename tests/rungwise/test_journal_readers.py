@@ -158,6 +158,8 @@ TURN_JOURNALS = (
     document(BUSY, OVERFLOW, has_compactor=True),
     document(calling("look"), calling("look"), policy=TurnPolicy(same_calls=2), contents=True),
 )
+TURN = TURN_JOURNALS[0]
+FIRST_CALL = TURN["calls"][0]
 
 
 # both
@@ -240,7 +242,7 @@ def test_what_was_recorded_survives_everything(kind: Kind, document: dict[str, A
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("kind", "whole"), [(CALLS, CALL_JOURNALS[1]), (TURNS, TURN_JOURNALS[0])], ids=["call", "turn"]
+    ("kind", "whole"), [(CALLS, CALL_JOURNALS[1]), (TURNS, TURN)], ids=["call", "turn"]
 )
 def test_every_value_of_a_journal_is_checked(kind: Kind, whole: dict[str, Any]) -> None:
     """Put each of a few odd values at each place, and each value in another type; the calls of a
@@ -271,41 +273,36 @@ BAD = {
     "calls that are none": ({"calls": 5}, "'calls' must be a list of objects"),
     "a call that is none": ({"calls": [5, 5]}, "'calls' must be a list of objects"),
     "a call that is empty": ({"calls": [{}, {}]}, "call 1: this is not a journal"),
-    "a turn for a call": ({"calls": [TURN_JOURNALS[0]] * 2}, "call 1: 'chain' is missing"),
+    "a turn for a call": ({"calls": [TURN] * 2}, "call 1: 'chain' is missing"),
     "no calls": ({"calls": []}, "it holds 0 calls, but its steps made 2"),
     "a call of another table": (
-        {"calls": [{**TURN_JOURNALS[0]["calls"][0], "table": "x"}] * 2},
+        {"calls": [{**FIRST_CALL, "table": "x"}] * 2},
         "call 1: .*'call'",
     ),
     "the policy of no call": (
-        {"policy": {**TURN_JOURNALS[0]["policy"], "call": 5}},
+        {"policy": {**TURN["policy"], "call": 5}},
         "Policy must be a table of keys",
     ),
     "no policy": ({"policy": None}, "'policy' must be an object"),
     "a call that took no row": (
-        {
-            "calls": [
-                {**TURN_JOURNALS[0]["calls"][0], "steps": TURN_JOURNALS[0]["calls"][0]["steps"][:1]}
-            ]
-            * 2
-        },
+        {"calls": [{**FIRST_CALL, "steps": FIRST_CALL["steps"][:1]}] * 2},
         "call 1: its outcome is 'done'",
     ),
     "a turn that took no row": (
-        {"steps": TURN_JOURNALS[0]["steps"][:1], "calls": TURN_JOURNALS[0]["calls"][:1]},
+        {"steps": TURN["steps"][:1], "calls": TURN["calls"][:1]},
         "its outcome is",
     ),
     "a step of nothing": (
-        {"steps": [{**TURN_JOURNALS[0]["steps"][0], "event": ""}], "calls": []},
+        {"steps": [{**TURN["steps"][0], "event": ""}], "calls": []},
         "step 1: 'ask -- / count_attempt--> await' is no row of the table 'turn'",
     ),
     "nothing": ({"steps": [], "calls": []}, "no steps"),
     "deep contents": (
-        {"steps": [{**TURN_JOURNALS[0]["steps"][0], "content": {"a": deep(900)}}]},
+        {"steps": [{**TURN["steps"][0], "content": {"a": deep(900)}}]},
         "nested",
     ),
     "results that are none": (
-        {"steps": [{**TURN_JOURNALS[0]["steps"][0], "content": {"results": [["a", "b", "c", 1]]}}]},
+        {"steps": [{**TURN["steps"][0], "content": {"results": [["a", "b", "c", 1]]}}]},
         "step 1: 'results' of its content must be a list of results",
     ),
 }
@@ -315,7 +312,7 @@ BAD = {
 def test_what_is_no_journal_of_a_turn_is_refused_with_its_place(name: str) -> None:
     change, says = BAD[name]
     with pytest.raises(ConfigurationError, match=says) as caught:
-        read_recorded(json.dumps({**TURN_JOURNALS[0], **change}))
+        read_recorded(json.dumps({**TURN, **change}))
     is_clear(caught.value, "journal: ")
 
 
@@ -328,18 +325,18 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
 
 @pytest.mark.full
 def test_ten_thousand_calls_are_read_or_refused_in_time() -> None:
-    call = TURN_JOURNALS[0]["calls"][0]
+    call = FIRST_CALL
     with pytest.raises(ConfigurationError, match="it holds 10000 calls, but its steps made 2"):
-        read_turn(orjson.dumps({**TURN_JOURNALS[0], "calls": [call] * 10_000}))
+        read_turn(orjson.dumps({**TURN, "calls": [call] * 10_000}))
 
 
 def test_each_kind_is_read_by_what_it_says_it_is() -> None:
-    call = orjson.dumps(TURN_JOURNALS[0]["calls"][0])
+    call = orjson.dumps(FIRST_CALL)
     assert isinstance(read_recorded(call), Path)
     assert Journal.from_json(call).outcome == "done"
     for read, text, says in (
         (read_turn, call, "'call', not of 'turn'"),
-        (Journal.from_json, orjson.dumps(TURN_JOURNALS[0]), "is missing"),
+        (Journal.from_json, orjson.dumps(TURN), "is missing"),
     ):
         with pytest.raises(ConfigurationError, match=says):
             read(text)
@@ -355,13 +352,13 @@ def test_a_turn_that_was_cancelled_before_it_began_is_shown_and_replayed() -> No
 
 
 def test_the_steps_that_have_to_do_with_a_call_say_which() -> None:
-    found = read_turn(orjson.dumps(TURN_JOURNALS[0]))
+    found = read_turn(orjson.dumps(TURN))
     assert [found.call_of.get(step.number) for step in found.path.steps] == [1, 1, None, None, 2, 2]
     assert [path.record.outcome for path in found.calls if path] == ["done", "done"]
 
 
 def test_a_call_that_was_killed_before_its_first_step_has_no_path() -> None:
-    killed = copy.deepcopy(TURN_JOURNALS[0])
+    killed = copy.deepcopy(TURN)
     killed["steps"] = killed["steps"][:5]
     killed["calls"][1] |= {"steps": [], "outcome": None}
     killed["outcome"] = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import pickle
-import subprocess
-import sys
 import typing
 from importlib import import_module
 from types import FunctionType
@@ -19,7 +17,8 @@ import rungwise
 import rungwise.core
 from rungwise.adapters.durable.import_paths import found, path_of
 from rungwise.lazy import PUBLIC, homes_of
-from support.imports import MODULES, ROOT
+from support.command_line import printed_by
+from support.imports import MODULES
 
 NAMES = [(module, name) for module in PUBLIC for name in import_module(module).__all__]
 
@@ -51,18 +50,6 @@ def test_the_lists_are_read_as_python_reads_them(module: str) -> None:
     [listed] = [node.body for node in tree.body if isinstance(node, ast.If)]
     imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
     assert homes_of(module) == {alias.name: each.module for each in imports for alias in each.names}
-
-
-def printed_by(script: str, *arguments: str) -> str:
-    """Return what a new interpreter prints."""
-    run = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(
-        run,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
 
 
 def test_a_pickle_is_read_by_a_process_that_has_imported_nothing_else() -> None:

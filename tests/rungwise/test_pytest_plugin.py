@@ -1,11 +1,10 @@
 """The pytest plugin, in pytest runs of its own."""
 
-import os
-import subprocess
-import sys
 from importlib.metadata import entry_points
 
 import pytest
+
+from support.command_line import printed_by
 
 pytest_plugins = ["pytester"]
 
@@ -194,7 +193,4 @@ def test_importing_it_is_cheap() -> None:
         "'anyio', 'orjson');"
         " print([n for n in ours if n in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert printed_by(code) == "[]\n"

@@ -19,6 +19,23 @@ def invoke(*arguments: object, **options: Any) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)), **options)
 
 
+def printed(*arguments: object, **options: Any) -> str:
+    """Run `rungwise` to its good end, and return what it printed to stdout."""
+    result = invoke(*arguments, **options)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: object, **options: Any) -> str:
+    """Run `rungwise` with bad input, which prints nothing to stdout, and return what is on
+    stderr.
+    """
+    result = invoke(*arguments, **options)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    return result.stderr
+
+
 def command(*arguments: str) -> list[str]:
     """Return the command that runs `rungwise` in a process of its own."""
     return [sys.executable, "-m", "rungwise", *arguments]
@@ -52,6 +69,12 @@ def start(
         cwd=cwd,
         preexec_fn=let_ctrl_c_interrupt,
     )
+
+
+def printed_by(script: str, *arguments: str) -> str:
+    """Return what a new interpreter prints that runs a script in the checkout to its good end."""
+    run = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def read_until(descriptor: int, expected: bytes) -> bytes:

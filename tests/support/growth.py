@@ -22,37 +22,22 @@ class Growth:
         unit: of its size.
         sizes: the sizes to measure, smallest first.
         prepare: returns the work of one size as a function that can be called repeatedly.
-        inherent: what must grow faster than the size: bytes that are sent again.
     """
 
     name: str
     unit: str
     sizes: tuple[int, ...]
     prepare: Callable[[int], Work]
-    inherent: str = ""
 
-
-_SENT_AGAIN = (
-    "the text so far is sent with each request, so bytes on the wire grow with the "
-    "square of the parts"
-)
-_SENT_BACK = "each reply repeats the text so far"
-_RESENT = "each call of a turn is sent the whole conversation"
 
 _ALL = (
     Growth("parts", "parts", (10, 30, 100, 300, 1000), workloads.parts),
     Growth("parts of one text", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_one_text),
     Growth("parts, streamed", "parts", (10, 30, 100, 300, 1000), workloads.parts_streamed),
     Growth("parts that speak of tags", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_tags),
-    Growth(
-        "parts, encoded", "parts", (10, 30, 100, 300, 1000), workloads.parts_encoded, _SENT_AGAIN
-    ),
-    Growth(
-        "parts, echoed", "parts", (10, 30, 100, 300, 1000), workloads.parts_prefilled, _SENT_BACK
-    ),
-    Growth(
-        "parts over HTTP", "parts", (10, 30, 100, 300, 1000), workloads.parts_over_http, _SENT_AGAIN
-    ),
+    Growth("parts, encoded", "parts", (10, 30, 100, 300, 1000), workloads.parts_encoded),
+    Growth("parts, echoed", "parts", (10, 30, 100, 300, 1000), workloads.parts_prefilled),
+    Growth("parts over HTTP", "parts", (10, 30, 100, 300, 1000), workloads.parts_over_http),
     Growth("chunks", "chunks", (10, 100, 1_000, 10_000, 100_000), workloads.chunks),
     Growth("characters", "characters", (1_000, 10_000, 100_000, 1_000_000), workloads.characters),
     Growth("messages", "messages", (1, 10, 100, 1_000, 10_000), workloads.messages),
@@ -69,7 +54,7 @@ _ALL = (
     Growth("clients", "backends", (1, 10, 50, 200), around.clients),
     Growth("calls under one budget", "calls", (1, 10, 100, 1_000), around.shared_calls),
     Growth("calls that wait for one budget", "calls", (1, 10, 100, 1_000), around.calls_that_wait),
-    Growth("rounds of a turn", "rounds", (1, 10, 50, 150, 500), around.rounds, _RESENT),
+    Growth("rounds of a turn", "rounds", (1, 10, 50, 150, 500), around.rounds),
     Growth("tool calls in a round", "tool calls", (1, 10, 100, 500), around.calls_in_a_round),
     Growth("a journal, written", "steps", (20, 200, 2_000), around.journal_written),
     Growth("a journal, read", "steps", (20, 200, 2_000), around.journal_read),

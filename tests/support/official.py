@@ -28,34 +28,14 @@ def check(api: str, body: Mapping[str, Any]) -> None:
     _CHECKS[api](body)
 
 
-def _check_openai(body: Mapping[str, Any]) -> None:
-    params = import_module("openai.types.chat.completion_create_params")
-    kind = (
-        params.CompletionCreateParamsStreaming
-        if body.get("stream")
-        else params.CompletionCreateParamsNonStreaming
-    )
-    fits(body, kind)
+def _check_params(module: str, name: str) -> Callable[[Mapping[str, Any]], None]:
+    """Return the check by a client that has a type for streams, and one for all else."""
 
+    def check(body: Mapping[str, Any]) -> None:
+        kind = "Streaming" if body.get("stream") else "NonStreaming"
+        fits(body, getattr(import_module(module), f"{name}{kind}"))
 
-def _check_responses(body: Mapping[str, Any]) -> None:
-    params = import_module("openai.types.responses.response_create_params")
-    kind = (
-        params.ResponseCreateParamsStreaming
-        if body.get("stream")
-        else params.ResponseCreateParamsNonStreaming
-    )
-    fits(body, kind)
-
-
-def _check_anthropic(body: Mapping[str, Any]) -> None:
-    params = import_module("anthropic.types.message_create_params")
-    fits(
-        body,
-        params.MessageCreateParamsStreaming
-        if body.get("stream")
-        else params.MessageCreateParamsNonStreaming,
-    )
+    return check
 
 
 def _check_gemini(body: Mapping[str, Any]) -> None:
@@ -113,9 +93,11 @@ def _with_blobs(value: Any, name: str = "") -> Any:
 
 
 _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
-    "openai": _check_openai,
-    "responses": _check_responses,
-    "anthropic": _check_anthropic,
+    "openai": _check_params("openai.types.chat.completion_create_params", "CompletionCreateParams"),
+    "responses": _check_params(
+        "openai.types.responses.response_create_params", "ResponseCreateParams"
+    ),
+    "anthropic": _check_params("anthropic.types.message_create_params", "MessageCreateParams"),
     "gemini": _check_gemini,
     "ollama": _check_ollama,
     "bedrock": _check_bedrock,

@@ -19,51 +19,20 @@ from support.turns import BUSY, OVERFLOW, calling, played, said
 NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
 
 
-def usage(output: int) -> rungwise.Usage:
-    return rungwise.Usage(800, output)
+def heard(tokens: int, text: str = "", *, reason: Any = "stop", **more: Any) -> Reply:
+    given = {"stop_raw": reason, **more}
+    return Reply(text, stop_reason=reason, usage=rungwise.Usage(800, tokens), **given)
 
 
 STORY: tuple[tuple[Reply | Failure, float], ...] = (
-    (Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
-    (Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
-    (
-        Reply(
-            reasoning="hm",
-            stop_reason="stop",
-            stop_raw="stop",
-            usage=usage(240),
-        ),
-        4.1,
-    ),
-    (
-        Reply(
-            "The answer is ",
-            stop_reason="length",
-            stop_raw="length",
-            usage=usage(700),
-        ),
-        6.3,
-    ),
-    (
-        Failure(
-            "rate_limit",
-            status=429,
-            code="slow_down",
-            asked_wait=12.0,
-        ),
-        0.3,
-    ),
+    (heard(1), 1.2),
+    (heard(2), 0.9),
+    (heard(240, reasoning="hm"), 4.1),
+    (heard(700, "The answer is ", reason="length"), 6.3),
+    (Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
     (Failure("overloaded", status=529), 0.4),
     (Failure("overloaded", status=529), 0.5),
-    (
-        Reply(
-            "42.",
-            stop_reason="stop",
-            stop_raw="end_turn",
-            usage=usage(320),
-        ),
-        5.2,
-    ),
+    (heard(320, "42.", stop_raw="end_turn"), 5.2),
 )
 
 

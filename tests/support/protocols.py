@@ -38,18 +38,18 @@ _CAPS: Final = (
     ("inferenceConfig", "maxTokens"),
 )
 
+
+def chat_call(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
+    """Return a tool call in the words of chat completions."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 OPEN: Final[Mapping[str, list[Any]]] = {
     "openai": [
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "look_up", "arguments": "{}"},
-                }
-            ],
+            "tool_calls": [chat_call("c1", "look_up")],
         }
     ],
     "responses": [
@@ -183,11 +183,6 @@ def encoded(backend: Any, *messages: Any, stream: bool = False, **fields: Any) -
         name: fields.pop(name) for name in ("tools", "parameters", "headers") if name in fields
     }
     return backend.encode(sending(Request(messages or "hi", **asked), **fields), stream=stream)
-
-
-def chat_call(id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
-    """Return a tool call in the words of chat completions."""
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def body_of(backend: Any, *messages: Any, **fields: Any) -> Any:

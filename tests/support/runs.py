@@ -93,7 +93,6 @@ class Ended:
     by_backend: list[list[ReceivedRequest]]
     events: list[Any]
     messages: list[Any]
-    mode_streams: bool
 
     @property
     def outcome(self) -> str:
@@ -262,7 +261,6 @@ class Run:
             [list(stage.requests) for stage in stages],
             events,
             messages,
-            self.streams,
         )
         self._check(ended, steps, events)
         self._check_requests(ended, live, compactor)

@@ -128,7 +128,7 @@ def ask(
             seen.events = [_create(api, sdk, way, given)]
         else:
             with closing(_create(api, sdk, way, given)) as stream:
-                seen.events += _taken(stream, seen.events, take)
+                _taken(stream, seen.events, take)
     except Exception as error:
         seen.error = error
     finally:
@@ -136,12 +136,11 @@ def ask(
     return read(api, way, seen)
 
 
-def _taken(stream: Iterator[Any], events: list[Any], take: int | None) -> list[Any]:
+def _taken(stream: Iterator[Any], events: list[Any], take: int | None) -> None:
     for event in stream:
         events.append(event)
         if take is not None and len(events) >= take:
             break
-    return []
 
 
 async def _aask(

@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 
 import rungwise
-from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Text, ToolCall, Usage
+from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Text, ToolCall
 from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.turns import USAGE, cut, said
 
 Work = Callable[[], object]
 """A piece of work."""
@@ -27,8 +28,7 @@ WHOLE = 100_000
 """Characters of a text that is cut into ever more parts."""
 
 QUESTION = "Tell me of the herons."
-USAGE = Usage(10, 5)
-DONE = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
+DONE = said("An answer.")
 PATIENT = Policy(
     limits=Limits(continuations=1000, retries=1000), budget=Budget(attempts=1000, seconds=None)
 )
@@ -73,24 +73,7 @@ def cut_into(text: str, count: int) -> list[str]:
 
 def replies_of(pieces: Sequence[str]) -> list[Reply]:
     """Return replies with the parts of a text, all but the last truncated."""
-    cut = [
-        Reply(
-            each,
-            stop_reason="length",
-            stop_raw="length",
-            usage=USAGE,
-        )
-        for each in pieces[:-1]
-    ]
-    return [
-        *cut,
-        Reply(
-            pieces[-1],
-            stop_reason="stop",
-            stop_raw="stop",
-            usage=USAGE,
-        ),
-    ]
+    return [*map(cut, pieces[:-1]), said(pieces[-1])]
 
 
 def bytes_of_parts(call: Call, replies: Sequence[Reply]) -> Iterator[tuple[int, int]]:
@@ -330,17 +313,21 @@ def characters(size: int) -> Work:
 def prompt_of(count: int) -> list[dict[str, Any]]:
     """Return a conversation of so many messages."""
     roles = ("user", "assistant")
-    said = [
+    earlier = [
         {"role": roles[place % 2], "content": f"This is message {place}."}
         for place in range(count - 1)
     ]
-    return [*said, {"role": "user", "content": QUESTION}]
+    return [*earlier, {"role": "user", "content": QUESTION}]
 
 
 def messages(count: int) -> Work:
     """Prepare a call whose prompt has so many messages: copied, counted and written."""
+    return written(prompt_of(count))
+
+
+def written(prompt: list[dict[str, Any]]) -> Work:
+    """Prepare a call that writes a prompt once, and is answered."""
     link = backend(prices=rungwise.Prices(1.0, 2.0))
-    prompt = prompt_of(count)
 
     def run() -> None:
         call = Call(Request(prompt), Policy(budget=Budget(money=1000.0)), (link,))

@@ -2,10 +2,21 @@
 certificates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 
 import rungwise
-from rungwise import Budget, Client, Journal, Limits, Policy, SharedBudget, Tool, TurnPolicy, Usage
+from rungwise import (
+    Budget,
+    Client,
+    Journal,
+    Limits,
+    Policy,
+    SharedBudget,
+    Tool,
+    ToolCall,
+    TurnPolicy,
+    Usage,
+)
 from rungwise.core import Call, Failure, Link, PlainLink, Reply, Request, Turn
 from rungwise.fsm.turn.actions import MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.explained import explain_call, read_call
@@ -22,6 +33,7 @@ from support.workloads import (
     gathered,
     prose,
     replies_of,
+    written,
 )
 
 # chains, budgets and turns
@@ -114,22 +126,16 @@ def calls_that_wait(count: int) -> Work:
     return run
 
 
-def turn_of(count: int) -> Turn:
-    """Return a turn in which the model calls a tool `count` times."""
-    policy = TurnPolicy(
-        auto_continues=1000, same_calls=1000, budget=Budget(attempts=1000, seconds=None)
-    )
-    tool = Tool(
-        lambda number: number,
-        parameters={"type": "object", "properties": {"number": {"type": "integer"}}},
-    )
-    turn = Turn(Request(QUESTION), policy, tools={"look": tool})
-    heard: Iterator[Reply] = iter(
-        [
-            Reply(tool_calls=[call], stop_reason="tool_calls", usage=USAGE)
-            for call in calls_of(count)
-        ]
-    )
+LOOK = Tool(
+    lambda number: number,
+    parameters={"type": "object", "properties": {"number": {"type": "integer"}}},
+)
+
+
+def driven(policy: TurnPolicy, replies: Iterable[Reply]) -> Turn:
+    """Return a turn that was run over these replies, and an answer behind them."""
+    turn = Turn(Request(QUESTION), policy, tools={"look": LOOK})
+    heard = iter(replies)
     action = turn.begin(0.0)
     while action is not None:
         match action:
@@ -147,6 +153,18 @@ def turn_of(count: int) -> Turn:
     return turn
 
 
+def asking_for(calls: Sequence[ToolCall]) -> Reply:
+    return Reply(tool_calls=calls, stop_reason="tool_calls", usage=USAGE)
+
+
+def turn_of(count: int) -> Turn:
+    """Return a turn in which the model calls a tool `count` times."""
+    policy = TurnPolicy(
+        auto_continues=1000, same_calls=1000, budget=Budget(attempts=1000, seconds=None)
+    )
+    return driven(policy, [asking_for([call]) for call in calls_of(count)])
+
+
 def rounds(count: int) -> Work:
     """Prepare a turn of so many calls, each with a result of a tool."""
     return lambda: turn_of(count)
@@ -154,30 +172,8 @@ def rounds(count: int) -> Work:
 
 def calls_in_a_round(count: int) -> Work:
     """Prepare a turn whose model calls so many tools at once."""
-    policy = TurnPolicy(calls_per_reply=1000)
-    tool = Tool(
-        lambda number: number,
-        parameters={"type": "object", "properties": {"number": {"type": "integer"}}},
-    )
-    reply = Reply(tool_calls=calls_of(count), stop_reason="tool_calls", usage=USAGE)
-
-    def run() -> None:
-        turn = Turn(Request(QUESTION), policy, tools={"look": tool})
-        heard = iter([reply, DONE])
-        action = turn.begin(0.0)
-        while action is not None:
-            match action:
-                case MakeCall(call):
-                    call.begin(0.0)
-                    call.receive(next(heard), 0.0)
-                    action = turn.called(call.result, 0.0)
-                case RunTools(runs):
-                    action = turn.tools_ran([ToolOutcome("three herons") for _ in runs], 0.0)
-                case _:
-                    raise AssertionError(action)
-        assert turn.result.outcome == "finished", turn.result
-
-    return run
+    reply = asking_for(calls_of(count))
+    return lambda: driven(TurnPolicy(calls_per_reply=1000), [reply])
 
 
 # journals
@@ -224,18 +220,10 @@ def turn_replayed(rounds: int) -> Work:
 
 def picture(size: int) -> Work:
     """Prepare a call with a picture of so many bytes in base64: copied, counted and written."""
-    link = backend(prices=rungwise.Prices(1.0, 2.0))
     url = "data:image/png;base64," + "A" * size
-    prompt = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
-
-    def run() -> None:
-        call = Call(Request(prompt), Policy(budget=Budget(money=1000.0)), (link,))
-        send = call.begin()
-        assert send is not None
-        link.encode(send, stream=False)
-        call.receive(DONE)
-
-    return run
+    return written(
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+    )
 
 
 # certificates

@@ -40,7 +40,7 @@ def test_a_file_that_is_too_large_is_refused_in_few_bytes(
     zeros: Path, tmp_path: Path, arguments: list[str]
 ) -> None:
     plain = tmp_path / "policy.toml"
-    plain.write_text("", encoding="utf-8")
+    plain.write_text("")
     words = {"FILE": str(zeros), "DEFAULT": str(plain)}
     tracemalloc.start()
     try:

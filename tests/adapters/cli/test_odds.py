@@ -14,7 +14,7 @@ from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.prism import prism_of
 from rungwise.fsm.analysis.odds.rates import Rates
 from rungwise.fsm.analysis.odds.shown import compare
-from support.command_line import invoke
+from support.command_line import invoke, printed, refused
 from support.sampled_odds import Sample, play, random_rates
 from support.sampled_turns import TurnSample, play_turn, random_turn_policy, random_turn_rates
 
@@ -39,9 +39,8 @@ def test_rates_are_counted_and_the_odds_computed(folder: Path) -> None:
     rates = Rates.load(folder / "rates.toml")
     assert sum(rate.seen or 0 for rate in rates.backend[0].fresh) >= 60
     (folder / "policy.toml").write_text("[limits]\nretries = 1\n")
-    result = invoke("odds", folder / "policy.toml", "--rates", folder / "rates.toml", "--json")
-    assert result.exit_code == 0
-    found = orjson.loads(result.stdout)
+    stdout = printed("odds", folder / "policy.toml", "--rates", folder / "rates.toml", "--json")
+    found = orjson.loads(stdout)
     assert sum(found["outcomes"].values()) == pytest.approx(1 - found["left_out"])
     text = invoke("odds", "--rates", folder / "rates.toml").stdout
     for word in (
@@ -61,24 +60,20 @@ def test_the_chain_is_written_for_model_checkers(
 ) -> None:
     invoke("rates", folder, "-o", folder / "rates.toml")
     monkeypatch.setitem(sys.modules, "numpy", None)  # this needs no numpy
-    result = invoke("odds", "--rates", folder / "rates.toml", "--format", "prism")
-    assert result.exit_code == 0
-    assert result.stdout == prism_of(Policy(), Rates.load(folder / "rates.toml"))
-    result = invoke("odds", "--rates", folder / "rates.toml", "--format", "prism", "--json")
-    assert result.exit_code == 2
-    assert "leave out --json" in result.stderr
+    assert printed("odds", "--rates", folder / "rates.toml", "--format", "prism") == prism_of(
+        Policy(), Rates.load(folder / "rates.toml")
+    )
+    assert "leave out --json" in refused(
+        "odds", "--rates", folder / "rates.toml", "--format", "prism", "--json"
+    )
 
 
 def test_bad_input_is_explained(tmp_path: Path) -> None:
-    assert invoke("rates").exit_code == 2
+    refused("rates")
     (tmp_path / "no.json").write_text("{}")
-    result = invoke("rates", tmp_path)
-    assert result.exit_code == 2
-    assert "no journals" in result.stderr
-    result = invoke("odds", "--rates", tmp_path / "nowhere.toml")
-    assert result.exit_code == 2
-    assert "nowhere.toml: cannot be read" in result.stderr
-    assert invoke("odds", "-o", tmp_path / "odds.png").exit_code == 2
+    assert "no journals" in refused("rates", tmp_path)
+    assert "nowhere.toml: cannot be read" in refused("odds", "--rates", tmp_path / "nowhere.toml")
+    refused("odds", "-o", tmp_path / "odds.png")
 
 
 def test_without_rates_it_takes_the_example_that_ships() -> None:
@@ -93,9 +88,7 @@ def test_without_rates_it_takes_the_example_that_ships() -> None:
 def test_numpy_is_an_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     invoke("rates", folder, "-o", folder / "rates.toml")
     monkeypatch.setitem(sys.modules, "numpy", None)
-    result = invoke("odds", "--rates", folder / "rates.toml")
-    assert result.exit_code == 2
-    assert "pip install 'rungwise[odds]'" in result.stderr
+    assert "pip install 'rungwise[odds]'" in refused("odds", "--rates", folder / "rates.toml")
 
 
 @pytest.fixture
@@ -142,9 +135,9 @@ def test_odds_are_drawn_on_a_page_and_as_a_picture(
             assert written.startswith(start)
             assert ("How calls go before" in written) is bool(against)
             assert "<script" not in written
-    result = invoke("odds", "--rates", rates, "-o", tmp_path / "odds.png")
-    assert result.exit_code == 2
-    assert "a picture ends in .svg or .html" in result.stderr
+    assert "a picture ends in .svg or .html" in refused(
+        "odds", "--rates", rates, "-o", tmp_path / "odds.png"
+    )
 
 
 @pytest.mark.full
@@ -174,11 +167,10 @@ def test_a_change_of_a_turn_shows_the_odds_of_its_calls(
     (tmp_path / "turn.toml").write_text("[call.limits]\nretries = 0\n")
     shown = invoke("diff", "default", tmp_path / "turn.toml", "--turn", "--rates", rates).stdout
     assert shown.count("What calls will probably come to") == 1
-    result = invoke(
+    stderr = refused(
         "diff", "default", tmp_path / "turn.toml", "--turn", "--rates", tmp_path / "nowhere.toml"
     )
-    assert result.exit_code == 2
-    assert "nowhere.toml: cannot be read" in result.stderr
+    assert "nowhere.toml: cannot be read" in stderr
 
 
 def test_rates_of_turns_are_counted_and_their_odds_computed(tmp_path: Path) -> None:
@@ -196,9 +188,8 @@ def test_rates_of_turns_are_counted_and_their_odds_computed(tmp_path: Path) -> N
     (tmp_path / "turn.toml").write_text(
         "auto_continues = 2\n[call.limits]\nretries = 1\nnudges = 0\n"
     )
-    result = invoke("odds", "--turn", tmp_path / "turn.toml", "--rates", path, "--json")
-    assert result.exit_code == 0
-    found = orjson.loads(result.stdout)
+    stdout = printed("odds", "--turn", tmp_path / "turn.toml", "--rates", path, "--json")
+    found = orjson.loads(stdout)
     assert sum(found["outcomes"].values()) == pytest.approx(1 - found["left_out"])
     assert found["calls"]["quantiles"]["p99.9"] <= 4
     text = invoke("odds", "--turn", "--rates", path).stdout
@@ -229,9 +220,5 @@ def test_bad_rates_of_turns_are_explained(folder: Path) -> None:
         ("[[turns]]\nevent = 'tools_ran'\nshare = 1.0\n", "unknown key 'turns'"),
     ):
         rates.write_text(backend + more)
-        result = invoke("odds", "--turn", policy, "--rates", rates)
-        assert result.exit_code == 2
-        assert says in result.stderr
-    result = invoke("odds", policy, "--rates", rates)
-    assert result.exit_code == 2
-    assert "give --turn" in result.stderr
+        assert says in refused("odds", "--turn", policy, "--rates", rates)
+    assert "give --turn" in refused("odds", policy, "--rates", rates)

@@ -14,7 +14,7 @@ from rungwise.adapters.cli.backends import chain_in
 from rungwise.adapters.cli.chains import read_price_list
 from rungwise.adapters.cli.policies import POLICY
 from rungwise.testing import ScriptedReply
-from support.command_line import invoke
+from support.command_line import invoke, refused
 from support.sampling import sampled
 
 OURS = """
@@ -43,7 +43,7 @@ def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: st
     assert "entreats 1" in invoke("verify", given, "--backends", "1").stdout
     assert "`may_entreat`" in invoke("diagram", given, "--format", "rows").stdout
     assert "may_entreat" in invoke("explain", "--play", given).stdout
-    (ours / "plain.toml").write_text("", encoding="utf-8")
+    (ours / "plain.toml").write_text("")
     assert "entreat" in invoke("diff", "plain.toml", given).stdout
 
 
@@ -63,12 +63,10 @@ def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: st
     ],
 )
 def test_what_is_no_policy_is_bad_input(ours: Path, given: str, says: str) -> None:
-    (ours / "leaving.py").write_text("raise SystemExit(0)", encoding="utf-8")
-    (ours / "broken.py").write_text("def", encoding="utf-8")
+    (ours / "leaving.py").write_text("raise SystemExit(0)")
+    (ours / "broken.py").write_text("def")
     (ours / "latin.toml").write_bytes(b"# retr\xff")
-    result: Any = invoke("verify", given)
-    assert result.exit_code == 2
-    assert says in result.stderr
+    assert says in refused("verify", given)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_policy(ours: Path) -> None:
@@ -79,36 +77,17 @@ def test_a_byte_order_mark_is_no_part_of_a_policy(ours: Path) -> None:
 # Turns
 
 
-def test_a_file_of_the_other_kind_is_named_as_what_it_is(ours: Path) -> None:
-    (ours / "calls.toml").write_text("[limits]\nretries = 1\n", encoding="utf-8")
-    result: Any = invoke("verify", "calls.toml", "--turn")
-    assert result.exit_code == 2
-    assert (
-        "calls.toml is the policy of calls: leave out --turn, or put its keys under [call]"
-        in result.stderr
-    )
-
-
 @pytest.fixture
 def turn_file(ours: Path) -> str:
     path = ours / "turn.toml"
-    path.write_text("auto_continues = 2\n[call.limits]\nretries = 1\n", encoding="utf-8")
+    path.write_text("auto_continues = 2\n[call.limits]\nretries = 1\n")
     return str(path)
 
 
 @pytest.mark.full
 def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
-    result = invoke(
-        "verify",
-        turn_file,
-        "--turn",
-        "--prices",
-        "2/10",
-        "--max-tokens",
-        "100",
-        "--input-tokens",
-        "500",
-    )
+    options = "--turn --prices 2/10 --max-tokens 100 --input-tokens 500"
+    result = invoke("verify", turn_file, *options.split())
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout.startswith("# Certificate: turn\n\nEverything holds.\n")
@@ -168,6 +147,10 @@ def test_the_page_plays_the_machine_of_a_turn(ours: Path) -> None:
     [
         (("verify", "turn.toml"), "turn.toml is the policy of a turn: give --turn"),
         (
+            ("verify", "calls.toml", "--turn"),
+            "calls.toml is the policy of calls: leave out --turn, or put its keys under [call]",
+        ),
+        (
             ("verify", "écoles:POLICY", "--turn"),
             "is a Policy of calls, and --turn asks for a rungwise.TurnPolicy",
         ),
@@ -184,13 +167,12 @@ def test_the_page_plays_the_machine_of_a_turn(ours: Path) -> None:
 def test_a_policy_of_the_wrong_kind_is_bad_input(
     ours: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    (ours / "bad.toml").write_text("fault = 1", encoding="utf-8")
-    (ours / "paid.toml").write_text("[call.budget]\nmoney = 1", encoding="utf-8")
-    result = invoke(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    (ours / "bad.toml").write_text("fault = 1")
+    (ours / "calls.toml").write_text("[limits]\nretries = 1\n")
+    (ours / "paid.toml").write_text("[call.budget]\nmoney = 1")
+    stderr = refused(*arguments)
+    assert says in stderr
+    assert len(stderr.splitlines()) == 1
 
 
 PRICED = "[budget]\nmoney = 0.05\n"
@@ -287,17 +269,8 @@ def test_misspelt_prices_are_named(ours: Path) -> None:
     (ours / "key.toml").write_text('[price]\n"gpt-5" = [1, 2]\n')
     assert "unknown key 'price'; did you mean 'prices'?" in invoke("verify", "key.toml").stderr
     (ours / "model.toml").write_text('[budget]\nmoney = 1\n[prices]\n"gpt5" = [1, 2]\n')
-    asked = (
-        "ask",
-        "Why?",
-        "--base-url",
-        "http://127.0.0.1:1/v1",
-        "--model",
-        "gpt-5",
-        "--policy",
-        "model.toml",
-    )
-    assert 'put "gpt-5" = [2.5, 10] under [prices]' in invoke(*asked).stderr
+    asked = "ask Why? --base-url http://127.0.0.1:1/v1 --model gpt-5 --policy model.toml"
+    assert 'put "gpt-5" = [2.5, 10] under [prices]' in invoke(*asked.split()).stderr
 
 
 def test_ask_prices_each_backend_by_its_model(ours: Path, rungwise_provider: Any) -> None:
@@ -308,18 +281,10 @@ def test_ask_prices_each_backend_by_its_model(ours: Path, rungwise_provider: Any
         '[prices]\n"gpt-5" = [1.25, 10]\n[[chain.a]]\nmodel = "other"\nprices = [2, 4]\n'
     )
     for model, cost in (("gpt-5", 1.25), ("other", 2.0), ("unknown", None)):
-        asked = (
-            "ask",
-            "Why?",
-            "--base-url",
-            provider.base_url,
-            "--model",
-            model,
-            "--policy",
-            "p.toml",
-            "--json",
+        asked = f"ask Why? --base-url {provider.base_url} --model {model} --policy p.toml --json"
+        assert json.loads(invoke(*asked.split()).stdout)["cost"] == (
+            cost and pytest.approx(cost, rel=1e-4)
         )
-        assert json.loads(invoke(*asked).stdout)["cost"] == (cost and pytest.approx(cost, rel=1e-4))
 
 
 def test_a_chain_may_name_several_variables_with_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,14 +314,14 @@ def test_variables_that_hold_no_keys_are_refused(
     assert "sk-not-a-name" not in str(refused.value)
 
 
+def quota_in(quota: Any) -> rungwise.Quota:
+    table = {"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}
+    return chain_in("a", [table], lambda model: None)[0].quota
+
+
 def test_a_chain_may_give_a_backend_a_quota() -> None:
-    table = {
-        "model": "m",
-        "base_url": "http://localhost:1/v1",
-        "quota": {"requests_per_minute": 500, "concurrent": 20},
-    }
-    backend = chain_in("a", [table], lambda model: None)[0]
-    assert backend.quota == rungwise.Quota(requests_per_minute=500, concurrent=20)
+    quota = {"requests_per_minute": 500, "concurrent": 20}
+    assert quota_in(quota) == rungwise.Quota(**quota)
 
 
 @pytest.mark.parametrize(
@@ -370,14 +335,4 @@ def test_a_chain_may_give_a_backend_a_quota() -> None:
 )
 def test_a_malformed_quota_of_a_chain_is_refused(quota: Any, says: str) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=says):
-        chain_in(
-            "a",
-            [
-                {
-                    "model": "m",
-                    "base_url": "http://localhost:1/v1",
-                    "quota": quota,
-                }
-            ],
-            lambda model: None,
-        )
+        quota_in(quota)

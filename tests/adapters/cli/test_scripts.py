@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from rungwise.testing import EmbeddedProvider, Script
-from support.command_line import invoke
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script
+from support.command_line import invoke, printed
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -53,10 +53,17 @@ def told(file: Path, url: str) -> list[str]:
     return shlex.split(line.replace(SERVED, url))
 
 
+def requests_of(file: Path) -> list[ReceivedRequest]:
+    """Run the program that stands in a script, and return the requests that it made."""
+    lines = [line[4:] for line in file.read_text().splitlines() if line.startswith("# >")]
+    with EmbeddedProvider(Script.load(file)) as provider:
+        exec("\n".join(lines).replace(SERVED, provider.base_url), {})
+    return provider.requests
+
+
 def test_a_script_is_served_and_asked_as_its_file_says(policy: Path) -> None:
     """In processes and time of their own, with the commands that stand in the file."""
-    ended = invoke("verify", policy.name, "--backends", 2, "--scripts", "worst cases", *REQUEST)
-    assert ended.exit_code == 0
+    printed("verify", policy.name, "--backends", 2, "--scripts", "worst cases", *REQUEST)
     file = Path("worst cases/worst-attempts-2-backends.toml")
     (line,) = re.findall("    (rungwise serve .*)", file.read_text())
     program, *serve = shlex.split(line.replace("8080", "0"))
@@ -86,19 +93,12 @@ def test_a_program_stands_where_ask_does_not_suffice(
     policy.write_text(
         POLICY.replace("nudges = 0", "nudges = 1").replace("compactions = 0", "compactions = 1")
     )
-    assert (
-        invoke("verify", policy.name, "--backends", 1, "--scripts", "worst", *REQUEST).exit_code
-        == 0
-    )
+    printed("verify", policy.name, "--backends", 1, "--scripts", "worst", *REQUEST)
     file = Path("worst/worst-attempts.toml")
-    program = "".join(
-        line[4:] for line in file.read_text().splitlines(keepends=True) if line.startswith("# > ")
-    )
-    with EmbeddedProvider(Script.load(file)) as provider:
-        exec(program.replace(SERVED, provider.base_url), {})
-        (stated,) = re.findall(r"stated    (\d+); ", file.read_text())
-        assert capsys.readouterr().out == f"attempts {stated}\n"
-        assert len(provider.requests) == int(stated)
+    requests = requests_of(file)
+    (stated,) = re.findall(r"stated    (\d+); ", file.read_text())
+    assert capsys.readouterr().out == f"attempts {stated}\n"
+    assert len(requests) == int(stated)
 
 
 def test_the_program_of_a_turn_runs(
@@ -109,12 +109,7 @@ def test_the_program_of_a_turn_runs(
         "auto_continues = 2\ncalls_per_reply = 3\ntool_seconds = 0.01\n[call.budget]\nattempts = "
         "1\n"
     )
-    assert (
-        invoke(
-            "verify", "turn.toml", "--turn", "--backends", 1, "--scripts", ".", *REQUEST
-        ).exit_code
-        == 0
-    )
+    printed("verify", "turn.toml", "--turn", "--backends", 1, "--scripts", ".", *REQUEST)
     for name, figure in (
         ("calls", "4"),
         ("tool-runs", "9"),
@@ -122,14 +117,10 @@ def test_the_program_of_a_turn_runs(
         ("output-tokens", "432"),
     ):
         file = Path(f"worst-{name}.toml")
-        program = "\n".join(
-            line[4:] for line in file.read_text().splitlines() if line.startswith("# >")
-        )
-        with EmbeddedProvider(Script.load(file)) as provider:
-            exec(program.replace(SERVED, provider.base_url), {})
+        requests_of(file)
         assert f"stated    {figure};" in file.read_text()
-        printed = capsys.readouterr().out.rpartition(" ")[2]
-        assert float(printed) == pytest.approx(float(figure))
+        said = capsys.readouterr().out.rpartition(" ")[2]
+        assert float(said) == pytest.approx(float(figure))
 
 
 def test_what_cannot_be_played_is_said_once(policy: Path) -> None:
@@ -155,7 +146,7 @@ def test_nothing_else_in_the_folder_is_touched(policy: Path) -> None:
     Path("worst").mkdir()
     Path("worst/worst-attempts.toml").write_text("old")
     Path("worst/notes.txt").write_text("mine")
-    assert invoke("verify", policy.name, "--backends", 1, "--scripts", "worst").exit_code == 0
+    printed("verify", policy.name, "--backends", 1, "--scripts", "worst")
     assert Path("worst/notes.txt").read_text() == "mine"
     assert Script.load("worst/worst-attempts.toml").after == "loop"
 
@@ -170,6 +161,6 @@ def test_a_place_where_nothing_can_be_written_is_bad_input(policy: Path, place: 
 
 def test_no_name_ends_the_comments_too_early(policy: Path) -> None:
     odd = policy.rename("a\n[[replies]]\udcff.toml")
-    assert invoke("verify", odd.name, "--backends", 1, "--scripts", "w\nx").exit_code == 0
+    printed("verify", odd.name, "--backends", 1, "--scripts", "w\nx")
     script = Script.load("w\nx/worst-attempts.toml")
     assert {reply.model for reply in script.replies} == {"backend-1"}

@@ -12,7 +12,7 @@ import pytest
 from rungwise import Policy
 from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.rates import Rates
-from support.command_line import invoke
+from support.command_line import invoke, printed, refused
 from support.facts import Check
 
 RATES = """
@@ -57,16 +57,8 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fac
         "after_refusal = 'fall_back'\n[limits]\nretries = 0\n[waits]\njitter = 0.25\n"
     )
     goal = ("--done", "99.9", "--p99", "20s", "--cost", "0.02")
-    result = invoke(
-        "tune",
-        tmp_path / "policy.toml",
-        "--rates",
-        rates,
-        *goal,
-        *FEW,
-        "-o",
-        tmp_path / "front.svg",
-    )
+    front = tmp_path / "front.svg"
+    result = invoke("tune", tmp_path / "policy.toml", "--rates", rates, *goal, *FEW, "-o", front)
     assert result.exit_code == 0
     (tmp_path / "tuned.toml").write_text(result.stdout)
     policy = Policy.load(tmp_path / "tuned.toml")
@@ -81,7 +73,7 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fac
     tried = re.search(r"on the front, of 25 tried, of (\d+) combinations", result.stderr)
     assert tried is not None
     fact("combinations", int(tried[1]))
-    picture = ElementTree.parse(tmp_path / "front.svg").getroot()
+    picture = ElementTree.parse(front).getroot()
     groups = [each.get("data-front") for each in picture.iter("{http://www.w3.org/2000/svg}g")]
     assert len(groups) == 2 * 25, "each candidate against P99 and against cost"
     assert 2 <= groups.count("true") < len(groups)
@@ -90,9 +82,8 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fac
 
 
 def test_json_holds_the_front_with_every_figure(rates: Path) -> None:
-    result = invoke("tune", "--rates", rates, "--done", "99", "--cost", "0.01", *FEW, "--json")
-    assert result.exit_code == 0
-    found = orjson.loads(result.stdout)
+    stdout = printed("tune", "--rates", rates, "--done", "99", "--cost", "0.01", *FEW, "--json")
+    found = orjson.loads(stdout)
     assert found["targets"] == {"done": 0.99, "cost": 0.01}
     assert found["tried"] == 25 < found["combinations"]
     assert found["reasons"] == []
@@ -143,10 +134,7 @@ def test_what_cannot_be_met_is_explained(rates: Path, fact: Check) -> None:
     ],
 )
 def test_bad_input_is_refused(rates: Path, options: tuple[str, ...], says: str) -> None:
-    result = invoke("tune", "--rates", rates, *options)
-    assert result.exit_code == 2
-    assert says in result.stderr
-    assert result.stdout == ""
+    assert says in refused("tune", "--rates", rates, *options)
 
 
 def test_bad_files_are_refused(rates: Path, tmp_path: Path) -> None:
@@ -155,9 +143,9 @@ def test_bad_files_are_refused(rates: Path, tmp_path: Path) -> None:
         in invoke("tune", "--rates", tmp_path / "nowhere.toml", "--done", "9").stderr
     )
     rates.write_text(re.sub("prices = .*", "", RATES))
-    result = invoke("tune", "--rates", rates, "--cost", "1")
-    assert result.exit_code == 2
-    assert "needs prices in the rates; missing: cheap, dear" in result.stderr
+    assert "needs prices in the rates; missing: cheap, dear" in refused(
+        "tune", "--rates", rates, "--cost", "1"
+    )
 
 
 @pytest.mark.sampled(2)
@@ -171,20 +159,17 @@ def test_a_duration_has_a_unit_or_is_in_seconds(rates: Path, time: str, seconds:
 
 def test_numpy_is_an_extra(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numpy", None)
-    result = invoke("tune", "--rates", rates, "--done", "99")
-    assert result.exit_code == 2
-    assert "pip install 'rungwise[odds]'" in result.stderr
+    assert "pip install 'rungwise[odds]'" in refused("tune", "--rates", rates, "--done", "99")
 
 
 @pytest.mark.full
 def test_processes_side_by_side_find_the_same(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("tune", "--rates", rates, "--done", "99", "--candidates", "8", "--json")
-    side_by_side = invoke(*arguments)
-    assert side_by_side.exit_code == 0
+    stdout = printed(*arguments)
     monkeypatch.setattr(
         "rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE
     )
-    assert invoke(*arguments).stdout == side_by_side.stdout
+    assert invoke(*arguments).stdout == stdout
 
 
 def test_another_order_of_the_chain_is_asked_for(rates: Path) -> None:

@@ -3,7 +3,7 @@ a piece.
 """
 
 import tracemalloc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 import h11
@@ -131,15 +131,18 @@ UNUSUAL = st.sampled_from(
         b"0\r\nx-sum: 1\r\nx-more: 2\r\n\r\n",
     ]
 )
+NO_CHUNKS = (
+    b"no size\r\n",
+    b"-4\r\ndata\r\n",
+    b"0x4\r\ndata\r\n",
+    b" 4\r\ndata\r\n",
+    b"\r\n",
+    b"4\r\ndata--",
+)
 BROKEN = st.sampled_from(
     [
-        b"no size\r\n",
-        b"-4\r\ndata\r\n",
-        b"0x4\r\ndata\r\n",
-        b" 4\r\ndata\r\n",
+        *NO_CHUNKS,
         b"+4\r\ndata\r\n",
-        b"\r\n",
-        b"4\r\ndata--",
         b"4\r\nda",
         b"4\ndata\n",
         b"4_0\r\ndata\r\n",
@@ -183,19 +186,6 @@ def test_chunks_are_read_as_h11_reads_them(
     assert reading.feed(*pieces) == read_by_h11(CHUNKED, with_first(first, pieces))
 
 
-@given(st.lists(BYTES, max_size=8), PLACES)
-def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(
-    chunks: Sequence[bytes], places: list[int]
-) -> None:
-    reading = Reading()
-    assert reading.feed(*cut(b"".join(map(chunk, chunks)) + END, places)) == (
-        b"".join(chunks),
-        "ended",
-    )
-    reading.protocol.start_next_cycle()
-    assert reading.protocol.trailing_data == (b"", False)
-
-
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
@@ -231,17 +221,7 @@ def test_other_framings_are_read_as_h11_reads_them(
     assert Reading(fields, first, is_ahead=is_ahead, status=status).feed(*pieces) == expected
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        b"no size\r\n",
-        b"4\r\ndata--",
-        b"-4\r\ndata\r\n",
-        b"0x4\r\ndata\r\n",
-        b" 4\r\ndata\r\n",
-        b"\r\n",
-    ],
-)
+@pytest.mark.parametrize("broken", NO_CHUNKS)
 @pytest.mark.parametrize("came_before", [0, 3])
 def test_what_came_before_a_broken_chunk_is_handed_out_first_and_the_error_stays(
     broken: bytes, came_before: int

@@ -118,14 +118,7 @@ def test_places_are_given_in_turn_and_not_to_those_who_left() -> None:
     pool = Pool(max_connections=2)
     woken = list[Any]()
     waiters = [Waiter(woken) for _ in range(6)]
-    assert [pool.take_place(waiter) for waiter in waiters] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
+    assert [pool.take_place(waiter) for waiter in waiters] == [True] * 2 + [False] * 4
     pool.leave(waiters[3])
     for place in (0, 1, 2):
         pool.leave(waiters[place])

@@ -174,19 +174,12 @@ def test_a_stream_without_its_end_has_none(client: Any) -> None:
 # the other way: what its own models write is read
 
 
-def written() -> list[Any]:
+def written() -> Any:
     from anthropic import types
 
     usage = types.Usage(
         input_tokens=1, output_tokens=5, cache_read_input_tokens=2, cache_creation_input_tokens=3
     )
-    about: dict[str, Any] = {
-        "id": "msg_1",
-        "model": "m",
-        "role": "assistant",
-        "type": "message",
-        "usage": usage,
-    }
     search = types.ServerToolUseBlock(
         id="s1", name="web_search", input={"query": "q"}, type="server_tool_use"
     )
@@ -212,28 +205,34 @@ def written() -> list[Any]:
             type="tool_use",
         ),
     ]
-    return [types.Message(content=content, stop_reason="tool_use", **about)]
+    return types.Message(
+        id="msg_1",
+        model="m",
+        role="assistant",
+        type="message",
+        content=content,
+        stop_reason="tool_use",
+        usage=usage,
+    )
 
 
 @pytest.mark.parametrize("dumped", [{}, {"exclude_unset": True}, {"exclude_none": True}])
 def test_replies_that_its_models_write_are_read(dumped: dict[str, Any]) -> None:
     backend = rungwise.Anthropic("m", base_url="http://localhost/v1")
-    for message in written():
-        body = message.model_dump_json(**dumped).encode()
-        reply = backend.decode(200, {}, body)
-        assert [type(part) for part in reply.parts] == [
-            ReasoningPart,
-            OpaquePart,
-            OpaquePart,
-            OpaquePart,
-            TextPart,
-            ToolCall,
-        ]
-        opaque = [part.block for part in reply.parts if isinstance(part, OpaquePart)]
-        assert opaque == [
-            json.loads(block.model_dump_json(**dumped)) for block in message.content[1:4]
-        ]
-        assert reply.text == "In the reeds."
-        assert reply.reasoning == "Hm."
-        assert reply.tool_calls[0].arguments == '{"bird":"heron"}'
-        assert reply.usage == rungwise.Usage(6, 5, 2, 3)
+    message = written()
+    body = message.model_dump_json(**dumped).encode()
+    reply = backend.decode(200, {}, body)
+    assert [type(part) for part in reply.parts] == [
+        ReasoningPart,
+        OpaquePart,
+        OpaquePart,
+        OpaquePart,
+        TextPart,
+        ToolCall,
+    ]
+    opaque = [part.block for part in reply.parts if isinstance(part, OpaquePart)]
+    assert opaque == [json.loads(block.model_dump_json(**dumped)) for block in message.content[1:4]]
+    assert reply.text == "In the reeds."
+    assert reply.reasoning == "Hm."
+    assert reply.tool_calls[0].arguments == '{"bird":"heron"}'
+    assert reply.usage == rungwise.Usage(6, 5, 2, 3)

@@ -3,7 +3,6 @@ it.
 """
 
 import json
-import time
 from itertools import accumulate
 from typing import Any
 
@@ -43,14 +42,6 @@ def test_a_reply_lasts_as_long_as_it_says_wherever_it_is_played() -> None:
     assert clock.now == pytest.approx(610.7, rel=1e-15)
     assert asked(memory.base_url, client_of(memory)) == sent
     assert memory.clock.now == clock.now
-
-
-def test_a_reply_lasts_on_a_real_clock() -> None:
-    reply = ScriptedReply(text="abcd", chunk_size=1, lasts=0.1)
-    with EmbeddedProvider(Script([reply])) as provider, httpx.Client(trust_env=False) as http:
-        began = time.monotonic()
-        asked(provider.base_url, http)
-        assert 0.1 <= time.monotonic() - began < 5
 
 
 @given(st.integers(0, 10**6), st.integers(1, 500))

@@ -149,14 +149,9 @@ def test_tool_calls_are_valid(client: Driver, mode: str) -> None:
     ("status", "name"),
     [
         (429, "RateLimitError"),
-        *[
-            pytest.param(*each, marks=pytest.mark.full)  # each begins an interpreter
-            for each in (
-                (400, "BadRequestError"),
-                (401, "AuthenticationError"),
-                (404, "NotFoundError"),
-            )
-        ],
+        (400, "BadRequestError"),
+        (401, "AuthenticationError"),
+        (404, "NotFoundError"),
     ],
 )
 def test_errors_are_read_as_what_they_are(

@@ -31,6 +31,15 @@ REPLIES = {
 }
 
 
+ENDS = {
+    "length": ("incomplete", "max_output_tokens"),
+    "filtered": ("incomplete", "content_filter"),
+    "failed": ("failed", None),
+    "error inside": ("failed", None),
+}
+"""The status of those that are not completed, and its reason."""
+
+
 def client(provider: EmbeddedProvider) -> Any:
     import openai
 
@@ -52,13 +61,7 @@ def test_a_whole_response(name: str) -> None:
     assert response.output_text == ("" if reply.error_event else reply.text)
     assert ("reasoning" in kinds) == bool(reply.reasoning)
     assert ("function_call" in kinds) == bool(reply.tool_calls)
-    expected = {
-        "length": ("incomplete", "max_output_tokens"),
-        "filtered": ("incomplete", "content_filter"),
-    }
-    status, reason = expected.get(
-        name, ("failed" if name in ("failed", "error inside") else "completed", None)
-    )
+    status, reason = ENDS.get(name, ("completed", None))
     assert response.status == status
     assert (response.incomplete_details and response.incomplete_details.reason) == reason
     assert (response.error is not None) is (status == "failed")
@@ -113,15 +116,11 @@ def test_the_events_of_a_stream(name: str) -> None:
         "refusal": reply.refusal,
         "arguments": arguments,
     }
-    ends = {
-        "length": "incomplete",
-        "filtered": "incomplete",
-        "failed": "failed",
-    }
-    assert last.type == (
-        "error" if name == "error inside" else f"response.{ends.get(name, 'completed')}"
-    )
-    if name == "error inside":
+    if name != "error inside":
+        status, _ = ENDS.get(name, ("completed", None))
+        assert last.type == f"response.{status}"
+    else:
+        assert last.type == "error"
         assert last.code == "rate_limit_exceeded"
         assert last.message == "boom"
 

@@ -8,6 +8,8 @@ import logging
 import multiprocessing
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,9 +71,27 @@ class Process:
         return known[0]
 
 
+def process_at(url: str) -> Process:
+    return Process(RedisStore(url, time.monotonic))
+
+
 def two_of(url: str) -> tuple[Process, Process]:
-    first, second = (Process(RedisStore(url, time.monotonic)) for _ in range(2))
-    return first, second
+    return process_at(url), process_at(url)
+
+
+def all_at_once(works: list[Callable[[], object]]) -> None:
+    """Do pieces of work, each in a thread of its own, none of which begins before the others."""
+    begin = threading.Barrier(len(works))
+
+    def run(work: Callable[[], object]) -> None:
+        begin.wait()
+        work()
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def wait_until_due(*processes: Process) -> None:
@@ -86,7 +106,7 @@ def wait_until_due(*processes: Process) -> None:
 def process(request: pytest.FixtureRequest) -> Process:
     if request.param == "memory":
         return Process(MemoryStore(time.monotonic))
-    return Process(RedisStore(request.getfixturevalue("redis_url"), time.monotonic))
+    return process_at(request.getfixturevalue("redis_url"))
 
 
 def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(
@@ -127,22 +147,11 @@ def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open
     assert choice.is_probe is False
 
 
-@pytest.mark.parametrize("times", [20])
-def test_threads_send_one_probe(process: Process, times: int) -> None:
+def test_threads_send_one_probe(process: Process) -> None:
     process.note(evolve(LIMITED, asked_wait=0.01))
     wait_until_due(process)
-    begin = threading.Barrier(times)
-    choices = []
-
-    def arrive() -> None:
-        begin.wait()
-        choices.append(process.choose())
-
-    threads = [threading.Thread(target=arrive) for _ in range(times)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    choices: list[Choice] = []
+    all_at_once([lambda: choices.append(process.choose())] * 20)
     assert sum(choice.is_probe for choice in choices) == 1
     assert [choice.place for choice in choices].count(0) == 1
 
@@ -151,13 +160,13 @@ def test_threads_send_one_probe(process: Process, times: int) -> None:
 
 
 def _arrive(redis_url: str, results: Any) -> None:
-    process = Process(RedisStore(redis_url, time.monotonic))
+    process = process_at(redis_url)
     for _ in range(20):
         results.put(process.choose().is_probe)
 
 
 def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
-    process = Process(RedisStore(redis_url, time.monotonic))
+    process = process_at(redis_url)
     process.note(evolve(LIMITED, asked_wait=0.01))
     wait_until_due(process)
     context = multiprocessing.get_context("spawn")
@@ -172,7 +181,7 @@ def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
 
 
 def test_what_one_process_met_the_other_one_knows(redis_url: str) -> None:
-    one = Process(RedisStore(redis_url, time.monotonic))
+    one = process_at(redis_url)
     other = Process(RedisStore(redis_url, lambda: time.monotonic() - 10_000))
     one.note(FAILED)
     other.choose()
@@ -182,22 +191,16 @@ def test_what_one_process_met_the_other_one_knows(redis_url: str) -> None:
 
 
 def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> None:
-    processes = [Process(RedisStore(redis_url, time.monotonic)) for _ in range(8)]
+    processes = [process_at(redis_url) for _ in range(8)]
     rules = Health(failures=8)
-    begin = threading.Barrier(8)
 
     def fail(process: Process) -> None:
-        begin.wait()
         store = process.store
         key = process.keys[0]
         work = store.note(key, FAILED, rules, sent_at=store.now(), was_probe=False)
         perform(store, work)
 
-    threads = [threading.Thread(target=fail, args=(process,)) for process in processes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once([partial(fail, process) for process in processes])
     assert processes[0].first.state == "open"
 
 
@@ -304,22 +307,20 @@ def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.Monk
         '{"state": "open", "spent": [-1, 0]}',
         '{"state": "open", "spent": [0, 0], "until": 1e400}',
         '{"state": "open", "spent": [0, 0], "why": 3}',
+        None,
     ],
 )
-def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(redis_url: str, value: str) -> None:
-    process = Process(RedisStore(redis_url, time.monotonic))
-    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
-        client.set(f"rungwise:health:{process.keys[0].digest}", value)
-    assert process.choose() == Choice(0)
-    process.note(LIMITED)
-    assert process.first.state == "open"
-
-
-def test_a_key_of_another_type_is_nothing_and_replaced(redis_url: str) -> None:
-    process = Process(RedisStore(redis_url, time.monotonic))
+def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(
+    redis_url: str, value: str | None
+) -> None:
+    process = process_at(redis_url)
+    name = f"rungwise:health:{process.keys[0].digest}"
     with redis.Redis.from_url(redis_url) as client:
-        client.rpush(f"rungwise:health:{process.keys[0].digest}", "x")
-    process.note(LIMITED, place=1)
+        if value is None:
+            client.rpush(name, "of another type")
+            process.note(LIMITED, place=1)
+        else:
+            client.set(name, value)
     assert process.choose() == Choice(0)
     process.note(LIMITED)
     assert process.first.state == "open"
@@ -342,7 +343,7 @@ def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
 
 
 def test_whoever_looks_sees_what_is_remembered(redis_url: str) -> None:
-    process = Process(RedisStore(redis_url, time.monotonic))
+    process = process_at(redis_url)
     process.note(LIMITED)
     [(key, health)] = perform(process.store, RedisStore(redis_url, time.monotonic).listed())
     assert key.name == "first"

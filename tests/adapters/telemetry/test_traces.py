@@ -29,6 +29,7 @@ from rungwise import Client, OpenAIChat, ToolCall
 from rungwise.adapters.telemetry.names import of_link
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
+from support.command_line import printed_by
 from support.conventions import declared, required_of, type_of
 
 SECRET = "herons of the northern marsh"
@@ -101,9 +102,13 @@ def seen() -> Iterator[Seen]:
         assert all(needed <= set(point.attributes) for point in metric.data.data_points), name
 
 
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
 def check(span: ReadableSpan) -> None:
     """Check the names and types of a span against the conventions."""
-    attributes = dict(span.attributes or {})
+    attributes = attributes_of(span)
     for name, value in [
         *attributes.items(),
         *(pair for each in span.events for pair in (each.attributes or {}).items()),
@@ -156,7 +161,7 @@ def test_a_call_is_one_span_with_all_its_attempts(seen: Seen) -> None:
         SpanKind.CLIENT,
         StatusCode.UNSET,
     )
-    attributes = dict(call.attributes or {})
+    attributes = attributes_of(call)
     assert attributes["gen_ai.provider.name"] == "openai"
     assert (attributes["server.address"], attributes["server.port"]) == (
         "127.0.0.1",
@@ -181,7 +186,7 @@ def test_a_call_is_one_span_with_all_its_attempts(seen: Seen) -> None:
     ]
     assert [span.parent and span.parent.span_id for span in attempts] == [call.context.span_id] * 3
     assert {span.name for span in attempts} == {"attempt"}
-    ways = [dict(span.attributes or {}) for span in attempts]
+    ways = [attributes_of(span) for span in attempts]
     assert [each["rungwise.rung"] for each in ways] == ["ask", "retry", "continuation"]
     assert [each["http.response.status_code"] for each in ways] == [500, 200, 200]
     assert [each.get("error.type") for each in ways] == ["server_error", None, None]
@@ -215,9 +220,9 @@ def test_a_fallback_shows_whom_it_left_and_why(seen: Seen) -> None:
     with serve(BAD_KEY) as first, serve(ANSWER) as second:
         result = seen.client(first, second).call("Where?")
     one, other, call = seen.spans
-    assert dict(call.attributes or {})["rungwise.backend"] == result.backend
-    assert dict(one.attributes or {})["rungwise.reason"] == "auth"
-    assert [dict(each.attributes or {})["gen_ai.request.model"] for each in (one, other)] == [
+    assert attributes_of(call)["rungwise.backend"] == result.backend
+    assert attributes_of(one)["rungwise.reason"] == "auth"
+    assert [attributes_of(each)["gen_ai.request.model"] for each in (one, other)] == [
         "gpt-0",
         "gpt-1",
     ]
@@ -243,13 +248,8 @@ def test_an_error_has_its_type_and_never_its_words(
         seen.client(provider).call(SECRET)
     call = seen.spans[-1]
     assert call.status.status_code == StatusCode.ERROR
-    assert (
-        dict(call.attributes or {})["rungwise.outcome"],
-        dict(call.attributes or {})["error.type"],
-    ) == (
-        outcome,
-        error,
-    )
+    assert attributes_of(call)["rungwise.outcome"] == outcome
+    assert attributes_of(call)["error.type"] == error
     assert SECRET not in told(seen)
     duration = seen.metrics()["gen_ai.client.inference.duration"]
     assert [dict(point.attributes)["error.type"] for point in duration.data.data_points] == [error]
@@ -259,14 +259,14 @@ def test_a_call_that_is_left_has_ended(seen: Seen) -> None:
     with serve(ANSWER) as provider, seen.client(provider).stream("Where?") as stream:
         next(event for event in stream if isinstance(event, rungwise.Text))
     attempt, call = seen.spans
-    assert dict(call.attributes or {})["rungwise.outcome"] == "cancelled"
-    assert dict(attempt.attributes or {})["rungwise.event"] == "cancelled"
+    assert attributes_of(call)["rungwise.outcome"] == "cancelled"
+    assert attributes_of(attempt)["rungwise.event"] == "cancelled"
 
 
 def test_streams_say_when_their_first_content_came(seen: Seen) -> None:
     with serve(ANSWER) as provider:
         *_, result = seen.client(provider).stream("Where?")
-    attempt, call = (dict(span.attributes or {}) for span in seen.spans)
+    attempt, call = (attributes_of(span) for span in seen.spans)
     assert call["gen_ai.request.stream"] is True
     assert (
         0
@@ -363,7 +363,7 @@ def test_messages_are_shown_only_if_two_agree(
     with serve(ANSWER) as provider:
         seen.client(provider, contents=contents).call([{"role": "user", "content": f"{SECRET}?"}])
     if contents and variable == "true":
-        attributes = dict(seen.spans[-1].attributes or {})
+        attributes = attributes_of(seen.spans[-1])
         assert json.loads(str(attributes["gen_ai.input.messages"])) == [
             {"role": "user", "parts": [{"type": "text", "content": f"{SECRET}?"}]}
         ]
@@ -383,16 +383,14 @@ def test_tool_calls_and_their_results_are_among_the_messages(
     monkeypatch.setenv(CAPTURES, "SPAN_ONLY")
     with serve(ScriptedReply(tool_calls=[ToolCall("c1", "look", "{}")]), ANSWER) as provider:
         seen.client(provider, contents=True).turn("Where?", tools={"look": lambda: "here"})
-    messages = json.loads(
-        str(dict(seen.named("chat")[-1].attributes or {})["gen_ai.input.messages"])
-    )
+    messages = json.loads(str(attributes_of(seen.named("chat")[-1])["gen_ai.input.messages"]))
     assert [part for message in messages for part in message["parts"]] == [
         {"type": "text", "content": "Where?"},
         {"type": "tool_call", "id": "c1", "name": "look", "arguments": "{}"},
         {"type": "tool_call_response", "id": "c1", "response": "here"},
     ]
     [tool] = seen.named("execute_tool")
-    assert dict(tool.attributes or {})["gen_ai.tool.call.result"] == "here"
+    assert attributes_of(tool)["gen_ai.tool.call.result"] == "here"
 
 
 # turns
@@ -449,8 +447,8 @@ def test_a_turn_is_a_span_of_its_calls_and_tools(seen: Seen, kind: str, way: str
     ]
     assert within.parent is not None
     assert within.parent.span_id == by_name["look"].context.span_id
-    assert dict(by_name["fails"].attributes or {})["error.type"] == "tool_error"
-    assert dict(turn.attributes or {})["rungwise.outcome"] == "finished"
+    assert attributes_of(by_name["fails"])["error.type"] == "tool_error"
+    assert attributes_of(turn)["rungwise.outcome"] == "finished"
     assert SECRET not in told(seen)
     metrics = seen.metrics()
     assert metrics["gen_ai.invoke_agent.tool_calls"].data.data_points[0].sum == 2
@@ -561,10 +559,7 @@ def test_without_the_extra_the_error_names_it() -> None:
         "try:\n    rungwise.otel.instrument(client)\n"
         "except rungwise.ConfigurationError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "traces need OpenTelemetry: pip install 'rungwise[otel]'\n"
+    assert printed_by(script) == "traces need OpenTelemetry: pip install 'rungwise[otel]'\n"
 
 
 def test_spans_of_a_remote_parent_pass_it_on_without_an_sdk() -> None:

@@ -73,6 +73,10 @@ def certificate() -> Certificate:
     return rungwise.verify(POLICY, chain=2)
 
 
+def survives(responses: list[RawResponse], mode: str) -> None:
+    assert_survives(client_of, responses, mode=mode, certificate=certificate(), secrets=[KEY])
+
+
 def streams(mode: str) -> bool:
     return mode in ("stream", "astream")
 
@@ -90,13 +94,7 @@ def test_a_client_survives(kind: str, mode: str) -> None:
     @CALM
     @given(testing.hostile_responses(kinds=[kind], streams=streams(mode)))
     def survive(response: RawResponse) -> None:
-        assert_survives(
-            client_of,
-            [response],
-            mode=mode,
-            certificate=certificate(),
-            secrets=[KEY],
-        )
+        survives([response], mode)
 
     survive()
 
@@ -107,13 +105,7 @@ def test_a_client_survives_one_after_the_other(mode: str) -> None:
     @settings(CALM, max_examples=5 * EXAMPLES)
     @given(responses.raw_responses(streams=streams(mode), kinds=SURVIVED))
     def survive(responses: list[RawResponse]) -> None:
-        assert_survives(
-            client_of,
-            responses,
-            mode=mode,
-            certificate=certificate(),
-            secrets=[KEY],
-        )
+        survives(responses, mode)
 
     survive()
 

@@ -54,6 +54,9 @@ class Tools:
         finally:
             self.cleaned.set()
 
+    def wait(self) -> None:
+        self.begun.wait(ENOUGH)
+
     def behind(self) -> Awaitable[None]:
         return self.later()
 
@@ -109,7 +112,7 @@ def test_async_tools_are_cancelled_and_awaited(way: str, kind: str) -> None:
     end = ended(
         way,
         [lambda: 1, getattr(tools, kind), lambda: 2],
-        lambda: tools.begun.wait(ENOUGH),
+        tools.wait,
         at_once=1,
     )
     assert isinstance(end.reason, CallEnded)
@@ -120,17 +123,16 @@ def test_async_tools_are_cancelled_and_awaited(way: str, kind: str) -> None:
 @everywhere
 def test_sync_tools_are_waited_for_and_what_they_bring_is_kept(way: str) -> None:
     tools = Tools()
-    watched = Watched()
 
     def let_end(event: ToolStarted | ToolEnded) -> None:
         if isinstance(event, ToolEnded) and event.call.name == "t1":
             tools.may_end.set()  # after the other was cancelled, so the first was waited for
 
-    watched.on = let_end
+    watched = Watched(let_end)
     end = ended(
         way,
         [tools.sync, tools.later, lambda: 2],
-        lambda: tools.begun.wait(ENOUGH),
+        tools.wait,
         at_once=2,
         tell=watched,
     )
@@ -143,7 +145,7 @@ def test_sync_tools_are_waited_for_no_longer_than_they_may_take(way: str) -> Non
     tools = Tools()
     seconds = round(patience(0.2), 1)
     try:
-        end = ended(way, [tools.sync], lambda: tools.begun.wait(ENOUGH), seconds=seconds)
+        end = ended(way, [tools.sync], tools.wait, seconds=seconds)
     finally:
         tools.may_end.set()
     assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}"]
@@ -157,17 +159,14 @@ def test_one_cancellation_leaves_a_sync_tool_that_hangs_and_reports_it(
     assert WAIT < 1
     monkeypatch.setattr(scheduling, "WAIT", WAIT)
     tools = Tools()
-    watched = Watched()
 
     def tell(event: ToolStarted | ToolEnded) -> None:
         if how == "Ctrl-C" and isinstance(event, ToolStarted):
             raise KeyboardInterrupt
 
-    watched.on = tell
+    watched = Watched(tell)
     try:
-        end = ended(
-            way, [tools.sync, lambda: 1], lambda: tools.begun.wait(ENOUGH), at_once=1, tell=watched
-        )
+        end = ended(way, [tools.sync, lambda: 1], tools.wait, at_once=1, tell=watched)
     finally:
         tools.may_end.set()
     assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}", NOT_BEGUN]
@@ -179,7 +178,7 @@ def test_the_second_time_nothing_is_waited_for(way: str) -> None:
     tools = Tools()
     start = time.monotonic()
     try:
-        end = ended(way, [tools.sync, tools.later], lambda: tools.begun.wait(ENOUGH), times=2)
+        end = ended(way, [tools.sync, tools.later], tools.wait, times=2)
     finally:
         tools.may_end.set()
     first, second = values(end.outcomes)
@@ -197,7 +196,7 @@ def test_an_async_tool_that_does_not_end_is_left(way: str, monkeypatch: pytest.M
         if isinstance(event, ToolEnded):
             tools.may_end.set()  # or the event loop could not end
 
-    end = ended(way, [tools.stubborn], lambda: tools.begun.wait(ENOUGH), tell=tell)
+    end = ended(way, [tools.stubborn], tools.wait, tell=tell)
     assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}"]
     tools.may_end.clear()
     seconds = round(patience(0.1), 1)
@@ -287,20 +286,15 @@ def test_a_scope_that_is_cancelled_ends_the_tools(loop: str) -> None:
     assert values(found[0].outcomes) == ["kept", CANCELLED, NOT_BEGUN]
 
 
-@in_loops
-def test_a_scope_that_was_cancelled_before_begins_nothing(loop: str) -> None:
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", LOOPS)
+async def test_a_scope_that_was_cancelled_before_begins_nothing(anyio_backend: str) -> None:
     watched = Watched()
-
-    async def main() -> list[Any]:
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            try:
-                await arun_tools(planned([lambda: 1]), None, Cancellation(), watched)
-            except ToolsEnded as end:
-                return values(end.outcomes)
-        return []
-
-    assert anyio.run(main, backend=loop) == [NOT_BEGUN]
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        with pytest.raises(ToolsEnded) as caught:
+            await arun_tools(planned([lambda: 1]), None, Cancellation(), watched)
+    assert values(caught.value.outcomes) == [NOT_BEGUN]
     assert watched.told == []
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import gc
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -18,6 +16,7 @@ import pytest
 import rungwise
 from rungwise.core import Failure, Reply, ToolOutcome
 from rungwise.ui import Frames, ag_ui, sse, vercel
+from support.command_line import printed_by
 from support.ui_readers import AgUiReader, SseReader, VercelReader
 
 DONE = rungwise.testing.run(rungwise.Policy(), [Reply("Yes.", stop_reason="stop")]).result
@@ -26,6 +25,7 @@ BROKEN = rungwise.testing.run(
     [Failure("server_error", status=500, message="sk-1234567890 hi")],
 ).result
 CALL = rungwise.ToolCall("call_1", "look", '{"at": "it"}')
+RUN = {"thread_id": "t", "run_id": "r"}
 ASKED = [{"id": "q", "role": "user", "content": "a secret question"}]
 
 
@@ -35,7 +35,7 @@ def bodies(*events: object) -> dict[str, Frames]:
         "sse": sse(raising(*events)),
         "vercel": vercel(raising(*events)),
         "held": vercel(raising(*events), hold=True),
-        "ag_ui": ag_ui(raising(*events), ASKED, thread_id="t", run_id="r"),
+        "ag_ui": ag_ui(raising(*events), ASKED, **RUN),
     }
 
 
@@ -96,7 +96,7 @@ def test_a_value_that_grows_and_halves_of_characters() -> None:
     assert plain.value == {"n": 10**30, "text": "?"}
     chunks = VercelReader().feed(b"".join(vercel(events))).seen
     assert [chunk["data"]["n"] for chunk in chunks if chunk["type"] == "data-value"] == [10**30]
-    agent = AgUiReader().feed(b"".join(ag_ui(events, [], thread_id="t", run_id="r")))
+    agent = AgUiReader().feed(b"".join(ag_ui(events, [], **RUN)))
     assert agent.text == "?"
     assert agent.custom[0][0] == "value"
 
@@ -129,7 +129,7 @@ def test_what_a_tool_brought(outcome: ToolOutcome, shown: object) -> None:
     ]
     assert part["input"] == {"at": "it"}
     assert part["ended"] == shown
-    agent = AgUiReader().feed(b"".join(ag_ui(events, [], thread_id="t", run_id="r")))
+    agent = AgUiReader().feed(b"".join(ag_ui(events, [], **RUN)))
     assert agent.messages[0]["toolCalls"][0]["function"] == {
         "name": "look",
         "arguments": '{"at":"it"}',
@@ -190,21 +190,19 @@ def test_a_body_that_is_closed_or_forgotten_closes_its_stream() -> None:
     assert forgotten.is_closed is True
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_cancelled_reader_closes_its_stream(backend: str) -> None:
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_a_cancelled_reader_closes_its_stream(anyio_backend: str) -> None:
     cancelled = AsyncClosing()
     closed = AsyncClosing()
     threaded = Closing()
 
-    async def scene() -> None:
-        for stream in (cancelled, threaded):
-            with anyio.CancelScope() as scope:
-                async for _ in sse(stream):
-                    scope.cancel()
-            assert scope.cancelled_caught
-        await sse(closed).aclose()
-
-    anyio.run(scene, backend=backend)
+    for stream in (cancelled, threaded):
+        with anyio.CancelScope() as scope:
+            async for _ in sse(stream):
+                scope.cancel()
+        assert scope.cancelled_caught
+    await sse(closed).aclose()
     assert cancelled.is_closed is True
     assert threaded.is_closed is True
     assert closed.is_closed is True
@@ -217,9 +215,7 @@ def test_an_asynchronous_stream_is_not_iterated_in_a_thread() -> None:
 
 def test_messages_must_be_those_of_the_protocol() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="messages must be"):
-        ag_ui(
-            [DONE], [{"role": "user", "content": "no id: sk-1234567890"}], thread_id="t", run_id="r"
-        )
+        ag_ui([DONE], [{"role": "user", "content": "no id: sk-1234567890"}], **RUN)
 
 
 def test_the_missing_extra_is_named() -> None:
@@ -228,10 +224,9 @@ def test_the_missing_extra_is_named() -> None:
         "try: rungwise.ui.ag_ui([], [], thread_id='t', run_id='r')\n"
         "except rungwise.ConfigurationError as error: print(error)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    assert (
+        printed_by(script) == "rungwise.ui.ag_ui needs the extra: pip install 'rungwise[ag-ui]'\n"
     )
-    assert done.stdout == "rungwise.ui.ag_ui needs the extra: pip install 'rungwise[ag-ui]'\n"
 
 
 @pytest.mark.parametrize("name", ["sse", "vercel", "held", "ag_ui"])
@@ -251,7 +246,7 @@ def test_a_source_that_fails_behind_its_result_has_one_end(
 
 @pytest.mark.parametrize("events", [None, "text", b"bytes", 3, lambda: iter(())])
 def test_what_is_no_stream_is_refused_at_once(events: Any) -> None:
-    for write in (sse, vercel, lambda events: ag_ui(events, ASKED, thread_id="t", run_id="r")):
+    for write in (sse, vercel, lambda events: ag_ui(events, ASKED, **RUN)):
         with pytest.raises(
             rungwise.ConfigurationError, match=r"events must be a stream, as client\.astream"
         ):

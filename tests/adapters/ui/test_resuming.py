@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
-from typing import Any
+from collections.abc import AsyncIterator
 
 import anyio
 import anyio.lowlevel
@@ -14,6 +12,8 @@ import rungwise
 from rungwise.adapters.ui import resuming
 from rungwise.ui import Frames, ResumableStreams, sse, vercel
 from support.ui_readers import SseReader, VercelReader
+
+pytestmark = pytest.mark.anyio
 
 DONE = rungwise.testing.run(
     rungwise.Policy(), [rungwise.core.Reply("One two", stop_reason="stop")]
@@ -54,130 +54,111 @@ async def settled() -> None:
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[Any]]], Any]:
-    return partial(anyio.run, backend=request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    backend: str = request.param
+    return backend
 
 
-def test_a_stream_goes_on_when_its_reader_leaves_and_who_comes_back_gets_the_rest(run: Any) -> None:
-    async def scene() -> None:
-        source = Source()
-        async with ResumableStreams() as streams:
-            id = streams.start(sse(source))
-            source.say(rungwise.Text("One "))
-            reader = SseReader()
-            frames = streams.read(id)
-            async for chunk in frames:
-                if reader.feed(chunk).last_id:
-                    break
-            assert reader.last_id == 1
-            source.say(rungwise.Text("wrong"), rungwise.Discard("wrong"), rungwise.Text("two"))
-            await settled()
-            source.say(DONE)
-            reader.feed(await gathered(streams.read(id, reader.last_id)))
-            assert reader.text == "One two"
-            assert reader.end[0] == "result"
-            assert SseReader().feed(await gathered(streams.read(id))) == reader
-            assert streams.read(id, reader.last_id) is None
-            assert source.is_closed
-
-    run(scene)
+async def test_a_stream_goes_on_when_its_reader_leaves_and_who_comes_back_gets_the_rest() -> None:
+    source = Source()
+    async with ResumableStreams() as streams:
+        id = streams.start(sse(source))
+        source.say(rungwise.Text("One "))
+        reader = SseReader()
+        frames = streams.read(id)
+        async for chunk in frames:
+            if reader.feed(chunk).last_id:
+                break
+        assert reader.last_id == 1
+        source.say(rungwise.Text("wrong"), rungwise.Discard("wrong"), rungwise.Text("two"))
+        await settled()
+        source.say(DONE)
+        reader.feed(await gathered(streams.read(id, reader.last_id)))
+        assert reader.text == "One two"
+        assert reader.end[0] == "result"
+        assert SseReader().feed(await gathered(streams.read(id))) == reader
+        assert streams.read(id, reader.last_id) is None
+        assert source.is_closed
 
 
-def test_vercels_reader_gets_the_message_from_its_start(run: Any) -> None:
-    async def scene() -> None:
-        source = Source()
-        async with ResumableStreams() as streams:
-            id = streams.start(vercel(source, message_id="m", resets=True))
-            source.say(rungwise.Text("One wrong"), rungwise.Discard("wrong"))
-            await settled()
-            frames = streams.read(id)
-            assert frames.headers["x-vercel-ai-ui-message-stream"] == "v1"
-            source.say(rungwise.Text("two"), DONE)
-            reader = VercelReader().feed(await gathered(frames))
-            assert reader.text == "One two"
-            assert reader.is_done is True
-
-    run(scene)
+async def test_vercels_reader_gets_the_message_from_its_start() -> None:
+    source = Source()
+    async with ResumableStreams() as streams:
+        id = streams.start(vercel(source, message_id="m", resets=True))
+        source.say(rungwise.Text("One wrong"), rungwise.Discard("wrong"))
+        await settled()
+        frames = streams.read(id)
+        assert frames.headers["x-vercel-ai-ui-message-stream"] == "v1"
+        source.say(rungwise.Text("two"), DONE)
+        reader = VercelReader().feed(await gathered(frames))
+        assert reader.text == "One two"
+        assert reader.is_done is True
 
 
-def test_cancelling_ends_the_stream_for_its_readers(run: Any) -> None:
-    async def scene() -> None:
-        source = Source()
-        async with ResumableStreams() as streams:
-            id = streams.start(sse(source))
-            source.say(rungwise.Text("One "))
-            await settled()
-            streams.cancel(id)
-            reader = SseReader().feed(await gathered(streams.read(id)))
-            assert reader.text == "One "
-            assert reader.end == (
-                "error",
-                {"outcome": "cancelled", "message": "the reader cancelled it"},
-            )
-            assert source.is_closed
-            streams.cancel("another")
-
-    run(scene)
+async def test_cancelling_ends_the_stream_for_its_readers() -> None:
+    source = Source()
+    async with ResumableStreams() as streams:
+        id = streams.start(sse(source))
+        source.say(rungwise.Text("One "))
+        await settled()
+        streams.cancel(id)
+        reader = SseReader().feed(await gathered(streams.read(id)))
+        assert reader.text == "One "
+        assert reader.end == (
+            "error",
+            {"outcome": "cancelled", "message": "the reader cancelled it"},
+        )
+        assert source.is_closed
+        streams.cancel("another")
 
 
-def test_what_is_kept_is_bounded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resuming, "LARGEST", 1_000)
     monkeypatch.setattr(resuming, "MOST", 3)
 
-    async def scene() -> None:
-        now = 0.0
-        async with ResumableStreams(clock=lambda: now) as streams:
-            source = Source()
-            id = streams.start(sse(source))
-            slow = streams.read(id)
-            source.say(*[rungwise.Text("x" * 100)] * 50)
-            await settled()
-            source.say(DONE)
-            await settled()
-            assert streams.read(id) is None
-            assert streams.read(id, 3) is None
-            assert (
-                SseReader(last_id=48).feed(await gathered(streams.read(id, 48))).end[0] == "result"
-            )
-            # which breaks the connection off
-            with pytest.raises(rungwise.RungwiseError, match="too slow"):
-                await gathered(slow)
-            assert [streams.read(id, after) for after in (-2, 10**30)] == [None, None]
-            assert [
-                streams.read(id, after) for after in ("", "-1", "nonsense", "9" * 5_000, "²")
-            ] == [None] * 5
-            assert await gathered(streams.read(id, "48")) == await gathered(streams.read(id, 48))
-            now = 300.0
-            assert streams.read(id, 48) is not None
-            now = 301.0
-            assert streams.read(id, 48) is None
-            ids = [streams.start(sse(Source())) for _ in range(4)]
-            assert [streams.read(each) is None for each in ids] == [True, False, False, False]
-
-    run(scene)
+    now = 0.0
+    async with ResumableStreams(clock=lambda: now) as streams:
+        source = Source()
+        id = streams.start(sse(source))
+        slow = streams.read(id)
+        source.say(*[rungwise.Text("x" * 100)] * 50)
+        await settled()
+        source.say(DONE)
+        await settled()
+        assert streams.read(id) is None
+        assert streams.read(id, 3) is None
+        assert SseReader(last_id=48).feed(await gathered(streams.read(id, 48))).end[0] == "result"
+        # which breaks the connection off
+        with pytest.raises(rungwise.RungwiseError, match="too slow"):
+            await gathered(slow)
+        assert [streams.read(id, after) for after in (-2, 10**30)] == [None, None]
+        assert [streams.read(id, after) for after in ("", "-1", "nonsense", "9" * 5_000, "²")] == [
+            None
+        ] * 5
+        assert await gathered(streams.read(id, "48")) == await gathered(streams.read(id, 48))
+        now = 300.0
+        assert streams.read(id, 48) is not None
+        now = 301.0
+        assert streams.read(id, 48) is None
+        ids = [streams.start(sse(Source())) for _ in range(4)]
+        assert [streams.read(each) is None for each in ids] == [True, False, False, False]
 
 
-def test_a_synchronous_stream_is_read_in_a_thread(run: Any) -> None:
-    async def scene() -> None:
-        async with ResumableStreams() as streams:
-            id = streams.start(sse(iter([rungwise.Text("One two"), DONE])))
-            assert SseReader().feed(await gathered(streams.read(id))).text == "One two"
-
-    run(scene)
+async def test_a_synchronous_stream_is_read_in_a_thread() -> None:
+    async with ResumableStreams() as streams:
+        id = streams.start(sse(iter([rungwise.Text("One two"), DONE])))
+        assert SseReader().feed(await gathered(streams.read(id))).text == "One two"
 
 
-def test_it_must_be_entered() -> None:
+async def test_it_must_be_entered() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="async with"):
         ResumableStreams().start(sse([DONE]))
 
-    async def scene() -> None:
-        async with ResumableStreams() as streams:
-            with pytest.raises(
-                rungwise.ConfigurationError,
-                match=r"frames must be those of rungwise.ui.sse\(...\), not",
-            ):
-                streams.start([DONE])  # type: ignore[arg-type]
-        with pytest.raises(rungwise.ConfigurationError, match="async with"):
-            streams.start(sse([DONE]))
-
-    anyio.run(scene)
+    async with ResumableStreams() as streams:
+        with pytest.raises(
+            rungwise.ConfigurationError,
+            match=r"frames must be those of rungwise.ui.sse\(...\), not",
+        ):
+            streams.start([DONE])  # type: ignore[arg-type]
+    with pytest.raises(rungwise.ConfigurationError, match="async with"):
+        streams.start(sse([DONE]))

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-DISTRIBUTIONS = ("httpx", "httpcore", "anyio")
 MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 CUT = [*MESSAGES, {"role": "assistant", "content": "tok"}, {"role": "user", "content": "Go on."}]
 BODY = {"model": "bench", "messages": MESSAGES}

@@ -5,7 +5,6 @@ from typing import Any
 
 from langchain_openai import ChatOpenAI
 
-DISTRIBUTIONS = ("langchain-core", "langchain-openai", "openai")
 PROMPT = "What is a state machine?"
 
 

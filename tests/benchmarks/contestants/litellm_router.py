@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 
 from litellm import Router
 
-DISTRIBUTIONS = ("litellm", "openai", "aiohttp")
 MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 
 

@@ -10,7 +10,6 @@ try:
 except ImportError:
     from httpx import Limits
 
-DISTRIBUTIONS = ("openai",)
 MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 
 

@@ -10,8 +10,6 @@ from openai import DefaultHttpxClient
 from benchmarks.contestants import openai_client
 from rungwise import Client, OpenAIChat, Transport
 
-DISTRIBUTIONS = ("openai",)
-
 
 def call(url: str) -> Callable[[], str]:
     """Create a completion."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import rungwise
 
-DISTRIBUTIONS = ("httpx", "httpcore", "anyio", "attrs", "transitions", "matplotlib")
 PROMPT = "What is a state machine?"
 OF_BACKENDS = {"Bedrock": {"region": "eu-north-1"}}
 

@@ -11,7 +11,6 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-DISTRIBUTIONS = ("pydantic-ai-slim", "openai")
 PROMPT = "What is a state machine?"
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-DISTRIBUTIONS = ("httpx", "tenacity")
 MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 MODELS = ("bench", "backup")
 
@@ -28,6 +27,18 @@ again: Any = retry(
 )
 
 
+def _either(ask: Any) -> Callable[[], str]:
+    """Ask one model, and then the other."""
+
+    def one() -> str:
+        try:
+            return str(ask(MODELS[0]))
+        except httpx.HTTPError:
+            return str(ask(MODELS[1]))
+
+    return one
+
+
 def call(url: str) -> Callable[[], str]:
     """Post, and read the JSON."""
     client = httpx.Client(timeout=60)
@@ -40,13 +51,7 @@ def call(url: str) -> Callable[[], str]:
         answer: str = response.raise_for_status().json()["choices"][0]["message"]["content"]
         return answer
 
-    def one() -> str:
-        try:
-            return str(ask(MODELS[0]))
-        except httpx.HTTPError:
-            return str(ask(MODELS[1]))
-
-    return one
+    return _either(ask)
 
 
 def acall(url: str, connections: int = 100) -> Callable[[], Awaitable[str]]:
@@ -91,10 +96,4 @@ def stream(url: str) -> Callable[[], str]:
                     text += [choice["delta"].get("content") or "" for choice in choices]
         return "".join(text)
 
-    def one() -> str:
-        try:
-            return str(ask(MODELS[0]))
-        except httpx.HTTPError:
-            return str(ask(MODELS[1]))
-
-    return one
+    return _either(ask)

@@ -6,19 +6,14 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 
 import rungwise
-from rungwise.core import Call, Link, PlainLink, Reply, Request
+from rungwise.core import Call, Link, PlainLink, Request
 from rungwise.fsm.replies.failures.failure import Failure
+from support.turns import cut, said
 
 REQUEST = Request([{"role": "user", "content": "What is a state machine?"}])
-USAGE = rungwise.Usage(10, 5)
-ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
-EMPTY = Reply("", stop_reason="stop", stop_raw="stop", usage=USAGE)
-CUT = Reply(
-    "A part of a longer answer, which is cut. ",
-    stop_reason="length",
-    stop_raw="length",
-    usage=USAGE,
-)
+ANSWER = said("An answer.")
+EMPTY = said("")
+CUT = cut("A part of a longer answer, which is cut. ")
 BUSY = Failure("server_error", status=503)
 
 CHAIN = tuple(PlainLink(f"backend {number}") for number in range(5))

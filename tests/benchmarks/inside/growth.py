@@ -18,7 +18,6 @@ def known() -> list[dict[str, Any]]:
             "name": each.name,
             "unit": each.unit,
             "sizes": each.sizes,
-            "inherent": each.inherent,
         }
         for each in GROWTHS.values()
     ]

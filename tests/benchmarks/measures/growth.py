@@ -76,7 +76,7 @@ def _growth(
             best[size] = min(found, best.get(size, found))
             found_in[-1][size] = found
     worker.ask("inside.growth:forget", name=known["name"])
-    return _fitted(known["name"], known["unit"], best, known["inherent"]), found_in
+    return _fitted(known["name"], known["unit"], best), found_in
 
 
 def _calls_at_once(worker: Worker, bench: Bench, name: str) -> Growth:
@@ -86,18 +86,17 @@ def _calls_at_once(worker: Worker, bench: Bench, name: str) -> Growth:
         for size in sizes:
             found = worker.ask("inside.growth:at_once", url=bench.url(), size=size)
             best[size] = min(found, best.get(size, found))
-    return _fitted(name, "calls", best, "")
+    return _fitted(name, "calls", best)
 
 
 def _fitted(
     name: str,
     unit: str,
     best: dict[int, float],
-    inherent: str,
 ) -> Growth:
     sizes = sorted(best)
     points = [(math.log(size), math.log(best[size])) for size in sizes[-3:]]
     x_mean, y_mean = (sum(each) / len(points) for each in zip(*points, strict=True))
     spread = sum((x - x_mean) ** 2 for x, _ in points)
     slope = sum((x - x_mean) * (y - y_mean) for x, y in points) / spread if spread else math.nan
-    return Growth(name, unit, sizes, [best[size] for size in sizes], slope, inherent)
+    return Growth(name, unit, sizes, [best[size] for size in sizes], slope)
