@@ -250,6 +250,9 @@ class ChatDecoder(StreamDecoder):
                 return None
             if "base_resp" in value and value["base_resp"].get("status_code"):
                 return None
+            for name in completion.ABOUT:
+                if self._about.get(name) is None and value.get(name) is not None:
+                    return None
             items = delta.items()
             if len(delta) > 1:
                 items = [item for item in items if item[1] and item[0] != "role"]
@@ -268,8 +271,8 @@ class ChatDecoder(StreamDecoder):
     ) -> Piece | None:
         """Return what a chunk adds to the arguments of an open call, with the call's index.
 
-        None if it may hold anything else: the first that is known of the call, a member of the
-        provider's own, or something about the reply as a whole.
+        None if it may hold anything else: the first that is known of the call, or a member of the
+        provider's own.
         """
         (call,) = calls
         function = call["function"]
@@ -284,9 +287,6 @@ class ChatDecoder(StreamDecoder):
             return None
         if choice.get("logprobs") is not None or not ENVELOPES.isdisjoint(value):
             return None
-        for name in completion.ABOUT:
-            if self._about.get(name) is None and value.get(name) is not None:
-                return None
         text = function["arguments"]
         return (index, text) if text and type(text) is str else None
 

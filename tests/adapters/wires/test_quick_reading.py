@@ -198,6 +198,9 @@ def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
 @settings(max_examples=100)
 @given(st.lists(CHUNK | st.just(WHOLE) | TEXTS.map(goes_on), max_size=24), st.integers(1, 2_000))
 @example([FIRST, FIRST], 99)
+@example(
+    [{"choices": [{"delta": {}}]}, {"choices": [{"delta": {"content": "a"}}], "model": "m"}], 9
+)
 @example([goes_on("{"), goes_on("}"), goes_on("{}"), WHOLE, goes_on("{}")], 2_000)
 def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) -> None:
     data = b""
