@@ -1,12 +1,14 @@
 """Write anew whatever depends on the shipped tables, and print what has changed.
 
 `python tests/renew.py` renews the pictures and certificates in `diagrams/`, the picture of the page
-about odds, and `tests/facts.toml`. Whoever runs it judges each line that it prints: a number that
-nobody meant to change is a mistake in the table.
+about odds, the list of rungs in the page about the machine, and `tests/facts.toml`. Whoever runs it
+judges each line that it prints: a number that nobody meant to change is a mistake in the table.
 """
 
 import os
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -15,6 +17,7 @@ os.environ["PYTHONPATH"] = str(ROOT)  # also in the processes that tests start
 
 import pytest  # noqa: E402
 
+from rungwise import CALL  # noqa: E402
 from rungwise.fsm.analysis.certificate.shown.pictures import write_all  # noqa: E402
 from support import facts  # noqa: E402
 from support.docs_picture import PICTURE, drawn, is_the_same  # noqa: E402
@@ -29,10 +32,27 @@ def renewed_picture() -> list[str]:
     return [PICTURE.relative_to(ROOT).as_posix()]
 
 
-def renewed_facts() -> tuple[list[str], int]:
+def renewed_list() -> list[str]:
+    """Write the list of rungs, and return the path of its page if it has changed."""
+    page = ROOT / "docs/pages/how-it-works.md"
+    old = page.read_text(encoding="utf-8")
+    begin = "* **Rungs** send one request each: "
+    names = ", ".join(f"`{name}`" for name in CALL.rungs)
+    line = textwrap.fill(f"{begin}{names}.", 120, subsequent_indent="  ")
+    new = re.sub(rf"{re.escape(begin)}[^.]*\.", line, old)
+    if new == old:
+        return []
+    page.write_text(new, encoding="utf-8")
+    return [page.relative_to(ROOT).as_posix()]
+
+
+def renewed_facts() -> tuple[list[str], list[str], int]:
     """Run the tests with facts and write these down.
 
-    Returns: a line for each that changed, and how pytest ended; 0 is well.
+    What a test that failed had not found yet stays as it was.
+
+    Returns: a line for each fact that changed, the tests that failed, and how pytest ended; 0 is
+    well.
     """
     tests = sorted(
         path
@@ -43,21 +63,24 @@ def renewed_facts() -> tuple[list[str], int]:
     # one process, and the tests marked `full` too
     options = ["-q", "-n", "0", "-m", "", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
     ended = pytest.main([*options, *map(str, tests)], plugins=[renewal])
-    lines = facts.changes(facts.read(), renewal.found)
-    if ended == 0:
-        facts.write(renewal.found)
-    return lines, int(ended)
+    known = facts.read()
+    found = renewal.found
+    if ended != 0:
+        found = facts.merged(known, found)
+    facts.write(found)
+    return facts.changes(known, found), renewal.failed, int(ended)
 
 
 def main() -> int:
     """Renew everything, print what has changed, and return 0 if all tests with facts ran well."""
     pictures = [f"diagrams/{name}" for name in write_all(ROOT / "diagrams")]
     pictures += renewed_picture()
-    lines, ended = renewed_facts()
+    pictures += renewed_list()
+    lines, failed, ended = renewed_facts()
     for line in [*pictures, *lines] or ["nothing has changed"]:
         print(line)
-    if ended:
-        print(f"{facts.FILE.name} is as it was: a test with facts failed, see above")
+    for test in failed:
+        print(f"failed, so that its other facts stay as they were: {test}")
     return ended
 
 

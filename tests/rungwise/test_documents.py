@@ -92,6 +92,12 @@ def test_every_block_of_a_page_runs(
     assert run_page(path, names, checks) >= sum(language in CHECKED for language in fences)
 
 
+def test_how_it_works_lists_every_rung() -> None:
+    text = (ROOT / "docs/pages/how-it-works.md").read_text(encoding="utf-8")
+    [listed] = re.findall(r"\* \*\*Rungs\*\* send one request each: (.*?)\.\n", text, re.DOTALL)
+    assert re.findall(r"`(\w+)`", listed) == [*rungwise.CALL.rungs]
+
+
 def test_what_is_elsewhere_is_not_here() -> None:
     """A package of the `dev` extra runs on the pages."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

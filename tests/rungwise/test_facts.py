@@ -19,6 +19,16 @@ def test_each_change_is_a_line_with_the_old_and_the_new_value() -> None:
     assert facts.changes(NEW, NEW) == []
 
 
+def test_where_a_test_failed_what_it_did_not_find_stays() -> None:
+    assert facts.merged(OLD, NEW) == {
+        "fsm/test_walk.py": {
+            "configurations": 26641,
+            "gone": 1,
+            "paths": ["ask → done", 2],
+        }
+    }
+
+
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FILE", tmp_path / "facts.toml")
     assert facts.read() == {}

@@ -47,6 +47,11 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def merged(old: Facts, new: Facts) -> Facts:
+    """Return old facts with new ones in their place, and with all that only one of them has."""
+    return {file: {**old.get(file, {}), **new.get(file, {})} for file in {*old, *new}}
+
+
 def changes(old: Facts, new: Facts) -> list[str]:
     """Return a line for each fact that differs: its file, its name, the old and the new value."""
     lines: list[str] = []
@@ -67,9 +72,16 @@ class Renewal:
 
     Arguments:
         found: what they found so far.
+        failed: the tests that failed.
     """
 
     found: Facts = field(factory=dict)
+    failed: list[str] = field(factory=list)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the name of a test that failed."""
+        if report.failed:
+            self.failed.append(report.nodeid)
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Reply
+from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
 from support.sampling import sampled
 from support.streams import followed
 from support.work import grows_within
@@ -461,3 +463,87 @@ def test_the_details_of_what_is_incomplete_count_whatever_the_status(
     reply = read({"status": "completed", "output": [SAID], **details})
     assert reply.stop_reason == meaning
     assert reply.stop_raw == reason
+
+
+TEXTS = st.sampled_from(["", "a", "\ud83d", "message"])
+LEAVES = st.none() | st.booleans() | st.integers(-5, 3) | st.just(float("nan")) | TEXTS
+NAMES = st.sampled_from(
+    ["type", "text", "id", "content", "summary", "arguments", "status", "x"],
+)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=8,
+)
+KINDS = [
+    "response.created",
+    "response.output_item.added",
+    "response.output_item.done",
+    "response.content_part.added",
+    "response.content_part.done",
+    "response.output_text.delta",
+    "response.output_text.done",
+    "response.refusal.delta",
+    "response.refusal.done",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.delta",
+    "response.reasoning_summary_part.added",
+    "response.reasoning_text.done",
+    "response.reasoning_summary_text.delta",
+    "response.output_text.annotation.added",
+    "response.web_search_call.x",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+    "error",
+    "gremlin",
+]
+TYPES = st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])
+MEMBERS = ("id", "call_id", "content", "summary", "arguments", "input", "name", "status")
+ODD_ITEM = st.fixed_dictionaries({"type": TYPES}, optional=dict.fromkeys(MEMBERS, JSON))
+ITEM = JSON | st.sampled_from([SAID, THOUGHT, CALLED, FREE, SEARCH]) | ODD_ITEM
+RESPONSE = JSON | st.fixed_dictionaries(
+    {"output": st.lists(ITEM, max_size=3) | JSON},
+    optional=dict.fromkeys(("status", "usage", "error", "incomplete_details", "model", "id"), JSON),
+)
+INDEX = st.integers(-1, 2) | JSON
+EVENT = st.fixed_dictionaries(
+    {"type": st.sampled_from(KINDS) | JSON},
+    optional={
+        **dict.fromkeys(("output_index", "content_index", "summary_index"), INDEX),
+        **dict.fromkeys(
+            ("delta", "text", "arguments", "refusal", "item_id"), st.text(max_size=4) | JSON
+        ),
+        **dict.fromkeys(("part", "annotation", "logprobs", "error"), JSON),
+        "item": ITEM,
+        "response": RESPONSE,
+        "sequence_number": st.integers(0, 99),
+    },
+)
+
+
+@given(st.lists(EVENT, max_size=12), st.integers(1, 40), st.integers(0, 400))
+def test_any_events_cut_anywhere_come_to_the_same_reply(
+    events: list[Any], size: int, cut: int
+) -> None:
+    stream = b"".join(event(each) for each in events)
+    for body in (stream, stream[:cut]):
+        at_once, said, _ = follow([body])
+        in_pieces, also, _ = follow(
+            body[start : start + size] for start in range(0, len(body), size)
+        )
+        assert repr(at_once) == repr(in_pieces)
+        assert said == also
+        if isinstance(at_once, Reply):
+            assert repr(at_once.parts) == repr(in_pieces.parts)
+            assert at_once.text == in_pieces.text
+            at_once.text.encode()
+            json.dumps(RESPONSES.sent_to(OWN, Message("assistant", at_once.parts)), default=dict)
+
+
+@given(RESPONSE, st.integers(0, 300))
+def test_any_body_is_read(value: Any, cut: int) -> None:
+    body = json.dumps(value).encode()
+    for each in (body, body[:cut]):
+        assert isinstance(BACKEND.decode(200, {}, each), Reply | Failure)

@@ -29,17 +29,7 @@ def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     )
     switch = prove_row(CALL, row_of("failed_transiently", "must_switch"))
     assert switch.takes == "fallbacks"
-    assert switch.refills == (
-        "retries",
-        "resends",
-        "rotations",
-        "reasks",
-        "nudges",
-        "prefills",
-        "enlargements",
-        "corrections",
-        "repairs",
-    )
+    assert switch.refills == CALL.rung("fallback").refills
 
 
 def test_each_row_to_a_rung_takes_one_unit_and_no_other_row_takes_any() -> None:
