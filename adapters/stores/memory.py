@@ -26,7 +26,9 @@ class MemoryStore:
         self.draw = random.random
         self._known: dict[Hashable, BackendHealth] = {}
         self._meters: defaultdict[Hashable, QuotaMeter] = defaultdict(QuotaMeter)
-        self._lock = threading.Lock()
+        # The collector may end a stream that somebody left while this thread holds the lock; the
+        # end of its call comes here again.
+        self._lock = threading.RLock()
         _all.add(self)
 
     def key_of(self, link: Backend) -> Hashable:
@@ -117,7 +119,7 @@ class MemoryStore:
         The child replaces the lock, and forgets the parent's running attempts, whose ends it will
         not see.
         """
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         for meter in self._meters.values():
             meter.leases = {}
             meter.queue = {}

@@ -26,10 +26,10 @@ from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink
-from rungwise.fsm.analysis.certificate import worst
+from rungwise.fsm.analysis.certificate import call_search
 from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.analysis.replay.calls import RecordedBudget
-from rungwise.fsm.call import call as calls
+from rungwise.fsm.call import rounds
 from rungwise.fsm.call.budget import estimate
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.clocks import waiting
@@ -296,7 +296,7 @@ def texts_count_at_a_third_of_their_bytes(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_breaks_off_counts_as_its_text(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calls, "charge_of", lambda evidence, sent: evidence.usage)
+    patch.setattr(rounds, "charge_of", lambda evidence, sent: evidence.usage)
 
 
 def messages_cost_nothing_beside_their_text(patch: pytest.MonkeyPatch) -> None:
@@ -381,9 +381,11 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
 
 
 def unpaid_backends_are_never_passed_over(patch: pytest.MonkeyPatch) -> None:
-    found = worst.longest
+    found = call_search.longest
     patch.setattr(
-        worst, "longest", lambda *given, openings=(), passed=None, **more: found(*given, **more)
+        call_search,
+        "longest",
+        lambda *given, openings=(), passed=None, **more: found(*given, **more),
     )
     # It shows in waits alone, and only where those of the last backend are longer than those of the
     # others.

@@ -24,7 +24,7 @@ from rungwise.core import Backend, BackendHealth, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
 from rungwise.fsm.health.quota import POLL, Claim, Settlement
 from support.redis_server import RedisServer
-from support.waiting import until
+from support.waiting import patience, until
 
 pytestmark = pytest.mark.usefixtures("redis_server")
 
@@ -471,3 +471,25 @@ def test_while_the_server_is_away_each_process_has_its_share(
     # a, b and c are still out
     taken = [first.take(name, quota) for name in "hi"]
     assert [is_given for _, is_given in taken] == [True, False]
+
+
+def test_a_stream_that_the_collector_ends_meanwhile_is_noted_too() -> None:
+    """The end of a call may come in the middle of another one's note, in the same thread."""
+    failed = Symptom("failed")
+    ended: list[str] = []
+
+    def note(key: str) -> None:
+        ended.append(key)
+        assert [*store.note(key, failed, Health(), sent_at=0.0, was_probe=False)] == []
+
+    def now() -> float:
+        if ended == ["a"]:
+            note("b")
+        return 1.0
+
+    store = MemoryStore(now)
+    thread = threading.Thread(target=note, args=("a",), daemon=True)
+    thread.start()
+    thread.join(patience())
+    assert ended == ["a", "b"]
+    assert not thread.is_alive()
