@@ -63,7 +63,7 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
 
         def test_without_replies_there_is_an_empty_one(rungwise_provider, rungwise_client, rungwise_clock):
             with pytest.raises(rungwise.EmptyResponse):
-                rungwise_client(rungwise_provider(), testing=rungwise.testing.Clocks(clock=rungwise_clock, sleep=rungwise_clock.sleep)).call("hi")
+                rungwise_client(rungwise_provider(), testing=rungwise.testing.Clocks(clock=rungwise_clock, sleep=rungwise_clock.sleep, jitter=lambda: 0.0)).call("hi")
             assert rungwise_clock.waits == [1.0, 2.0, 4.0]
         """  # noqa: E501
     )
