@@ -50,10 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     have to start a browser of its own.
     """
     mark_the_rest_as_full(items)
-    items.sort(key=_turn)
+    items.sort(key=_place)
 
 
-def _turn(item: pytest.Item) -> int:
+def _place(item: pytest.Item) -> int:
+    """Return which tests come first: those with the lowest number."""
     if item.get_closest_marker("slowest") is not None:
         return 0
     if item.path.is_relative_to(PAGES):

@@ -79,7 +79,7 @@ class Learned:
     """Remember what servers revealed about themselves, for the life of the process; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._known: dict[Place, Lessons] = {}
         self._servers: dict[Place, Any] = {}  # what `Client.discover` found; only that reads it
 
@@ -157,7 +157,7 @@ class Learned:
 
     def _begin_anew(self) -> None:
         """Replace the lock in a forked child: a thread of the parent may have held it."""
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
 
 def _changed(old: Lessons, add: Lessons, remove: Lessons) -> Lessons:

@@ -30,7 +30,7 @@ class RetryThrottle:
         self._share = share  # the most retries for each of these calls, from 0 to 1
         self._retries: deque[int] = deque(maxlen=WINDOW)  # of each of the last calls
         self._total = 0
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def begin(self) -> RetryShare:
         """Count a call, and return what it may draw from."""
