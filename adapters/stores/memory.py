@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
@@ -26,9 +28,7 @@ class MemoryStore:
         self.draw = random.random
         self._known: dict[Hashable, BackendHealth] = {}
         self._meters: defaultdict[Hashable, QuotaMeter] = defaultdict(QuotaMeter)
-        # The collector may end a stream that somebody left while this thread holds the lock; the
-        # end of its call comes here again.
-        self._lock = threading.RLock()
+        self._start_alone()
         _all.add(self)
 
     def key_of(self, link: Backend) -> Hashable:
@@ -45,7 +45,7 @@ class MemoryStore:
         yield from ()
         if not self._known:
             return FIRST, ()
-        with self._lock:
+        with self._alone():
             known = [self._known.get(key, UNKNOWN) for key in keys]
             choice = choose(known, self.now(), rules, lease)
             for place, changed in choice.changed:
@@ -69,23 +69,12 @@ class MemoryStore:
         is_harmless = symptom.event in (None, "answered") and not was_probe
         if is_harmless and key not in self._known:
             return  # as nearly always: nothing is remembered of it
-        with self._lock:
-            known = self._known.get(key, UNKNOWN)
-            after = known.after(
-                symptom,
-                self.now(),
-                rules,
-                sent_at=sent_at,
-                was_probe=was_probe,
-                draw=self.draw(),
-            )
-            if after is not known:
-                self._known[key] = after
+        self._end(partial(self._note, key, symptom, rules, sent_at, was_probe))
 
     def read(self, keys: Sequence[Hashable]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
         yield from ()
-        with self._lock:
+        with self._alone():
             return [self._known.get(key, UNKNOWN) for key in keys]
 
     def take(
@@ -96,7 +85,7 @@ class MemoryStore:
     ) -> Work[tuple[float, bool]]:
         """Let an attempt through; see `Store.take`."""
         yield from ()
-        with self._lock:
+        with self._alone():
             return self._meters[key].take(quota, claim, self.now())
 
     def pay(
@@ -107,8 +96,7 @@ class MemoryStore:
     ) -> Work[None]:
         """Count what an attempt has used; see `Store.pay`."""
         yield from ()
-        with self._lock:
-            self._meters[key].settle(quota, paid, self.now())
+        self._end(lambda: self._meters[key].settle(quota, paid, self.now()))
 
     def execute(self, command: Command) -> Any:
         """Do nothing: no operation asks a server."""
@@ -119,11 +107,61 @@ class MemoryStore:
         The child replaces the lock, and forgets the parent's running attempts, whose ends it will
         not see.
         """
-        self._lock = threading.RLock()
+        self._start_alone()
         for meter in self._meters.values():
             meter.leases = {}
             meter.queue = {}
         self._known = {key: health.without_probe() for key, health in self._known.items()}
+
+    def _note(
+        self,
+        key: Hashable,
+        symptom: Symptom,
+        rules: Health,
+        sent_at: float,
+        was_probe: bool,
+    ) -> None:
+        """Remember what an attempt has shown, with the lock.
+
+        Arguments: as for `Store.note`.
+        """
+        known = self._known.get(key, UNKNOWN)
+        after = known.after(
+            symptom,
+            self.now(),
+            rules,
+            sent_at=sent_at,
+            was_probe=was_probe,
+            draw=self.draw(),
+        )
+        if after is not known:
+            self._known[key] = after
+
+    # The collector may end a stream that somebody left, anywhere, so in a thread that has the lock
+    # here. What the end of that call changes must neither wait for the lock, which nobody would
+    # release, nor come between what this thread reads and writes: it is done right afterwards.
+
+    def _start_alone(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._ends: deque[Callable[[], None]] = deque()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out, and at the end do what calls that ended meanwhile have left."""
+        with self._lock:
+            self._depth += 1
+            try:
+                yield
+                while self._depth == 1 and self._ends:
+                    self._ends.popleft()()
+            finally:
+                self._depth -= 1
+
+    def _end(self, change: Callable[[], None]) -> None:
+        """Do what the end of an attempt changes, or leave it to the thread's own work."""
+        with self._alone():
+            self._ends.append(change)
 
 
 _all = renewed_in_children(MemoryStore.begin_anew)

@@ -473,23 +473,23 @@ def test_while_the_server_is_away_each_process_has_its_share(
     assert [is_given for _, is_given in taken] == [True, False]
 
 
-def test_a_stream_that_the_collector_ends_meanwhile_is_noted_too() -> None:
+def test_what_the_collector_ends_meanwhile_is_noted_too() -> None:
     """The end of a call may come in the middle of another one's note, in the same thread."""
-    failed = Symptom("failed")
     ended: list[str] = []
 
-    def note(key: str) -> None:
-        ended.append(key)
-        assert [*store.note(key, failed, Health(), sent_at=0.0, was_probe=False)] == []
+    def note() -> None:
+        ended.append("a call")
+        perform(store, store.note("key", FAILED, Health(failures=5), sent_at=1.0, was_probe=False))
 
     def now() -> float:
-        if ended == ["a"]:
-            note("b")
+        if len(ended) == 1:
+            note()
         return 1.0
 
     store = MemoryStore(now)
-    thread = threading.Thread(target=note, args=("a",), daemon=True)
+    thread = threading.Thread(target=note, daemon=True)
     thread.start()
     thread.join(patience())
-    assert ended == ["a", "b"]
     assert not thread.is_alive()
+    [known] = perform(store, store.read(["key"]))
+    assert known.spent == (2, 0)
