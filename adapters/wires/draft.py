@@ -85,17 +85,6 @@ def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
     return f"{kind} and no JSON"
 
 
-def read_object(body: bytes) -> dict[str, Any] | Failure:
-    """Return the JSON object of a body, or why there is none."""
-    try:
-        value = load(body)
-    except ValueError:
-        return malformed("the body is not JSON, or too much of it")
-    if not isinstance(value, dict):
-        return malformed("the body is not a JSON object")
-    return value
-
-
 def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | None, str | None]:
     """Return the finish reason and the provider's word for it.
 

@@ -8,7 +8,7 @@ begins a new one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
@@ -354,18 +354,18 @@ class GeminiDecoder(StreamDecoder):
             raw = {"candidates": [self._aside.members]}
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
 
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read a whole body with a status of success.
+    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
+        """Read a whole body that is one object."""
+        return self._read([value], body, value)
 
-        It is one object, or a list of the objects of a stream.
-        """
-        try:
-            value = load(body)
-        except ValueError:
-            return malformed("the body is not JSON, or too much of it")
+    def read_other(self, value: object, body: bytes) -> Reply | Failure:
+        """Read a whole body, which may be a list of the objects of a stream."""
+        return self._read(value if isinstance(value, list) else [], body, value)
+
+    def _read(self, objects: Sequence[object], body: bytes, value: object) -> Reply | Failure:
+        """Read the objects of a whole body, whose JSON is `value`."""
         # this one may have begun to read a stream
         reader = GeminiDecoder(self.headers, self.provider)
-        objects = value if isinstance(value, list) else [value]
         for each in objects:
             if not isinstance(each, dict) or reader.finished:
                 continue

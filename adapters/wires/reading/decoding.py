@@ -18,11 +18,10 @@ from rungwise.adapters.wires.draft import (
     classified,
     described,
     malformed,
-    read_object,
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
+from rungwise.adapters.wires.json_text import HalfHolder, HeldText, load, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
 from rungwise.fsm.replies.failures.failure import Failure
@@ -113,14 +112,21 @@ class StreamDecoder(Decoder):
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success, which may also come instead of a stream."""
-        value = read_object(body)
-        if isinstance(value, Failure):
-            return value
-        return self.read_object(value, body)
+        try:
+            value = load(body)
+        except ValueError:
+            return malformed("the body is not JSON, or too much of it")
+        if isinstance(value, dict):
+            return self.read_object(value, body)
+        return self.read_other(value, body)
 
+    @abstractmethod
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the JSON object of a whole body."""
-        raise NotImplementedError
+
+    def read_other(self, value: object, body: bytes) -> Reply | Failure:
+        """Read a whole body that is JSON and no object."""
+        return malformed("the body is not a JSON object")
 
     @property
     def held_bytes(self) -> int:
