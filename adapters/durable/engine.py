@@ -20,6 +20,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import define, field
 
 from rungwise.adapters.durable.databases import Owners, new_name, owners_of
+from rungwise.adapters.durable.own_rows import client_of, connect_args
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 from rungwise.fsm.values.label import label
 
@@ -141,6 +142,7 @@ class Engine:
                 "executor_id": self.name,
                 "application_version": VERSION,
                 "serializer": DBOSPortableJSONSerializer(),
+                "db_engine_kwargs": {"connect_args": connect_args(self.url)},
                 "max_executor_threads": THREADS,
             }
         )
@@ -164,17 +166,14 @@ class Engine:
         """Write how many may run at once, before the first is taken from a queue that another
         process has made.
         """
-        from dbos import DBOSClient
         from sqlalchemy.exc import SQLAlchemyError
 
-        with suppress(SQLAlchemyError):  # a new database has no queues yet
-            client = DBOSClient(system_database_url=self.url)
-            try:
-                client.register_queue(
-                    self.home, worker_concurrency=self.concurrency, polling_interval_sec=POLL
-                )
-            finally:
-                client.destroy()
+        assert self.url is not None
+        # a new database has no queues yet
+        with suppress(SQLAlchemyError), client_of(self.url) as client:
+            client.register_queue(
+                self.home, worker_concurrency=self.concurrency, polling_interval_sec=POLL
+            )
 
     async def _look_for_ever(self) -> None:
         while True:

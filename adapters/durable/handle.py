@@ -9,7 +9,6 @@ import anyio
 import anyio.to_thread
 from attrs import frozen
 
-from rungwise.adapters.durable.forms import read_event
 from rungwise.adapters.durable.workflows import Begun, Workflows
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
@@ -59,7 +58,7 @@ class Handle(Generic[End]):
         is_over = False
         while not is_over:
             events, read, is_over = workflows.engine.run(workflows.news, self.id, read)
-            yield from map(read_event, events[offset:])
+            yield from events[offset:]
             offset = max(offset - len(events), 0)
         yield self.result()
 
@@ -74,7 +73,7 @@ class Handle(Generic[End]):
                 workflows.engine.run, workflows.news, self.id, read
             )
             for event in events[offset:]:
-                yield read_event(event)
+                yield event
             offset = max(offset - len(events), 0)
         yield await self.aresult()
 

@@ -12,6 +12,7 @@ from attrs import asdict, define, frozen
 from rungwise.adapters.durable.databases import check_exists, need_dbos
 from rungwise.adapters.durable.engine import WORKFLOW
 from rungwise.adapters.durable.forms import Plain
+from rungwise.adapters.durable.own_rows import client_of
 from rungwise.adapters.durable.workflows import FINE, STATUS, UNFINISHED
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.errors import ConfigurationError
@@ -88,32 +89,29 @@ class StoredCalls:
 
     def all(self, **which: Any) -> Iterator[StoredCall]:
         """Yield every call, or those that DBOS finds by these arguments of `list_workflows`."""
-        from dbos import DBOSClient
         from sqlalchemy.exc import SQLAlchemyError
 
         offset = 0
-        client = None
         try:
-            client = DBOSClient(system_database_url=self.url)
-            while page := client.list_workflows(
-                name=WORKFLOW, load_input=False, limit=500, offset=offset, **which
-            ):
-                yield from map(_read, page)
-                offset += len(page)
+            with client_of(self.url) as client:
+                while page := client.list_workflows(
+                    name=WORKFLOW, load_input=False, limit=500, offset=offset, **which
+                ):
+                    yield from map(_read, page)
+                    offset += len(page)
         except (SQLAlchemyError, OSError) as error:
             # whose words name the URL, and the password in it
             kind = type(error).__name__
             raise ConfigurationError(
                 f"the database cannot be read, or holds no durable calls ({kind})"
             ) from None
-        finally:
-            if client is not None:
-                client.destroy()
 
 
 def _read(status: Any) -> StoredCall:
     """Return a call from what DBOS says of its workflow."""
     if status.status != "SUCCESS":
+        if isinstance(status.error, str):  # no error, but what could not be read as one
+            return _not_ours(status.workflow_id)
         cause = None if status.error is None else str(status.error)
         return StoredCall(status.workflow_id, STATUS.get(status.status, "broken"), cause=cause)
     try:
@@ -127,8 +125,8 @@ def _read(status: Any) -> StoredCall:
             journal=kind.from_document(plain["journal"]),
         )
     except (ValueError, LookupError, TypeError, ConfigurationError):  # anybody may have written it
-        return StoredCall(
-            status.workflow_id,
-            "broken",
-            cause="what the database holds of it is no call of Rungwise's",
-        )
+        return _not_ours(status.workflow_id)
+
+
+def _not_ours(id: str) -> StoredCall:
+    return StoredCall(id, "broken", cause="what the database holds of it is no call of Rungwise's")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from rungwise.adapters.durable.budgets import (
     shared_with,
 )
 from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
-from rungwise.adapters.durable.forms import Plain
+from rungwise.adapters.durable.forms import Plain, read_event
 from rungwise.adapters.durable.results import result_of
 from rungwise.adapters.durable.work import (
     CHANGED,
@@ -35,6 +36,7 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.wires.endpoint import KEY_HEADERS
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch, RungwiseError
@@ -243,9 +245,10 @@ class Workflows:
         from dbos import DBOS
 
         steps = await DBOS.list_workflow_steps_async(id)
-        before = known.get("spent", {})
-        since = orjson.loads(steps[-1]["output"] or "")["spent"] if steps else {}
-        return {name: before.get(name, 0) + since.get(name, 0) for name in before | since}
+        with only_ours(id):
+            before = known.get("spent", {})
+            since = orjson.loads(steps[-1]["output"] or "")["spent"] if steps else {}
+            return {name: before.get(name, 0) + since.get(name, 0) for name in before | since}
 
     async def known(self, id: str) -> tuple[Plain | None, str]:
         """Return what a call was asked, and its status; None and "" if there is none.
@@ -262,15 +265,10 @@ class Workflows:
             raise ConfigurationError(
                 f"{short(id)} is no call of Rungwise's, but {short(status.name)}"
             )
-        try:
+        with only_ours(id):
             work = orjson.loads(status.input["args"][0])
             if status.status == "SUCCESS":
                 return work, orjson.loads(status.output or "")["outcome"]
-        except (ValueError, LookupError, TypeError):
-            # whoever writes to the database may put anything in there
-            raise ConfigurationError(
-                f"what the database holds of {short(id)} is no call of Rungwise's"
-            ) from None
         return work, STATUS.get(status.status, "broken")
 
     async def run(self, text: str) -> str:
@@ -321,7 +319,7 @@ class Workflows:
         else:
             await DBOS.cancel_workflow_async(id)
 
-    async def news(self, id: str, read: int) -> tuple[list[Plain], int, bool]:
+    async def news(self, id: str, read: int) -> tuple[list[StreamEvent], int, bool]:
         """Wait for events behind the first `read` records of a call.
 
         Returns:
@@ -333,9 +331,11 @@ class Workflows:
             is_over = (await self.known(id))[1] not in UNFINISHED
             steps = await DBOS.list_workflow_steps_async(id, offset=read)
             read += len(steps)
-            events: list[Plain] = []
-            for step in steps:
-                events += orjson.loads(step["output"] or "{}").get("events", ())
+            events: list[StreamEvent] = []
+            with only_ours(id):
+                for step in steps:
+                    record = orjson.loads(step["output"] or "{}")
+                    events += map(read_event, record.get("events", ()))
             if events or is_over:
                 return events, read, is_over
             await anyio.sleep(LOOK)
@@ -355,7 +355,10 @@ class Workflows:
         name = short(begun.id)
         handle = begun.handle or await DBOS.retrieve_workflow_async(begun.id)
         try:
-            plain = orjson.loads(await handle.get_result(polling_interval_sec=POLL))
+            with only_ours(begun.id):
+                plain = orjson.loads(await handle.get_result(polling_interval_sec=POLL))
+        except RungwiseError:
+            raise
         except Exception as error:
             kind = getattr(error, "name", None) or type(error).__name__
             if kind == "DBOSAwaitedWorkflowCancelledError":
@@ -363,7 +366,24 @@ class Workflows:
             raise _ERRORS.get(kind, RungwiseError)(str(error)) from None
         if begun.digest is not None and plain.get("digest", begun.digest) != begun.digest:
             raise ConfigurationError(OTHER.format(name))  # which began at the same moment
-        return result_of(begun.id, plain, returns, self.client.chain).raise_for_outcome()
+        with only_ours(begun.id):
+            result = result_of(begun.id, plain, returns, self.client.chain)
+        return result.raise_for_outcome()
+
+
+@contextmanager
+def only_ours(id: str) -> Iterator[None]:
+    """Raise a ConfigurationError for what is no call of ours: whoever writes to the database may
+    put anything in there.
+    """
+    try:
+        yield
+    except RungwiseError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise ConfigurationError(
+            f"what the database holds of {short(id)} is no call of Rungwise's"
+        ) from None
 
 
 def _check_same(id: str, known: Plain, work: Plain) -> None:

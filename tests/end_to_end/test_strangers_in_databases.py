@@ -1,0 +1,171 @@
+"""What somebody who can write to the database of durable calls cannot do with the processes that
+read it: run code of their own in them.
+"""
+
+import base64
+import pickle
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from rungwise import CallError, RungwiseError
+from rungwise.adapters.durable.databases import is_postgres, path_of_file
+from rungwise.adapters.durable.handle import Handle
+from rungwise.adapters.durable.listing import StoredCalls
+from rungwise.adapters.durable.workflows import Begun
+from rungwise.testing import ScriptedReply
+from support.command_line import invoke
+from support.durable import until
+
+MESSAGES = "Where does the heron nest?"
+ANSWER = ScriptedReply(text="In the reeds.")
+NOT_OURS = "what the database holds of it is no call of Rungwise's"
+
+
+class Payload:
+    """Write a file as soon as anybody unpickles it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.file,)
+
+
+class Stranger:
+    """Write to a database whatever DBOS would unpickle."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.file = folder / "ran"
+        self.text = base64.b64encode(pickle.dumps(Payload(self.file))).decode()
+
+    @property
+    def has_run(self) -> bool:
+        """Tell whether anybody has unpickled it."""
+        return self.file.exists()
+
+    def connect(self) -> Any:
+        """Return a connection, whose block commits."""
+        if is_postgres(self.url):
+            return psycopg.connect(self.url, options="-c search_path=dbos")
+        return sqlite3.connect(path_of_file(self.url))
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the tables with values of programs, each with their columns of text."""
+        with self.connect() as connection:
+            if is_postgres(self.url):
+                found = connection.execute(
+                    "SELECT table_name, column_name, data_type FROM information_schema.columns "
+                    "WHERE table_schema = 'dbos'"
+                ).fetchall()
+            else:
+                found = connection.execute(
+                    "SELECT m.name, c.name, c.type FROM sqlite_master m, pragma_table_info(m.name)"
+                    " c WHERE m.type = 'table'"
+                ).fetchall()
+        tables: dict[str, list[str]] = {}
+        for table, column, kind in found:
+            if kind.lower() == "text":
+                tables.setdefault(table, []).append(column)
+        return {name: texts for name, texts in tables.items() if set(texts) & {*VALUES, FORM}}
+
+    def poison(self, form: str | None, **values: str) -> None:
+        """Put a pickle wherever a value of a workflow stands, and say that it is one.
+
+        Arguments:
+            form: what the rows say of themselves.
+            values: of other columns of each workflow.
+        """
+        mark = "%s" if is_postgres(self.url) else "?"
+        for table, texts in self.columns().items():
+            changes = dict.fromkeys(set(texts) & set(VALUES), self.text)
+            if FORM in texts:
+                changes |= {FORM: form}
+            if table == "workflow_status":
+                changes |= values
+            written = ", ".join(f"{name} = {mark}" for name in changes)
+            with self.connect() as connection:
+                connection.execute(f"UPDATE {table} SET {written}", [*changes.values()])
+
+
+VALUES = ("inputs", "output", "error", "value", "message")
+"""The columns that hold a value of a program."""
+
+FORM = "serialization"
+"""The column that says in which form they are."""
+
+TABLES = {
+    "workflow_status",
+    "workflow_input",
+    "workflow_output",
+    "operation_outputs",
+    "notifications",
+    "workflow_events",
+    "workflow_events_history",
+    "streams",
+    "event_dispatch_kv",  # Postgres alone has it
+}
+"""The tables with such columns: a new one must be tried, too."""
+
+FORMS = ("py_pickle", None, "custom_serializer")
+
+
+def refusal(do: Callable[[], object]) -> str:
+    """Return how something was refused."""
+    with pytest.raises(RungwiseError) as caught:
+        do()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pickle_is_refused_before_anybody_reads_it(
+    form: str | None, serve: Any, backend_of: Any, opened: Any, database: str, tmp_path: Path
+) -> None:
+    stranger = Stranger(database, tmp_path)
+    open_ = opened(backend_of(serve(ANSWER, ScriptedReply(status=401), ANSWER)))
+    with open_() as durable:
+        durable.call("done", MESSAGES)
+        with pytest.raises(CallError):
+            durable.call("failed", MESSAGES)
+        assert [*durable.stream("streamed", MESSAGES)]
+    stranger.poison(form)
+    assert set(stranger.columns()) <= TABLES
+    for status in ("SUCCESS", "ERROR", "PENDING"):
+        stranger.poison(form, status=status)
+        if status != "PENDING":
+            for call in StoredCalls(database).newest(9):
+                assert (call.status, call.cause) == ("broken", NOT_OURS)
+        for command in (("calls",), ("calls", "done", "--json"), ("stats",), ("rates",)):
+            seen = invoke(*command, "--database", database)
+            assert seen.exception is None or isinstance(seen.exception, SystemExit)
+            assert stranger.text[:20] not in seen.output
+        with open_() as durable:
+            handle: Handle[Any] = Handle("done", durable.workflows, Begun("done"))
+            events = handle.stream()
+            assert "is no call of Rungwise's" in refusal(lambda: durable.call("done", MESSAGES))
+            assert "is no call of Rungwise's" in refusal(lambda: durable.handle("done"))
+            if status != "PENDING":  # one waits for this
+                assert "is no call of Rungwise's" in refusal(handle.result)
+            assert "is no call of Rungwise's" in refusal(lambda events=events: [*events])
+    assert not stranger.has_run
+
+
+@pytest.mark.parametrize("status", ["PENDING", "ENQUEUED"])
+def test_a_pickle_in_what_is_left_to_others_ends_as_a_broken_call(
+    status: str, serve: Any, backend_of: Any, opened: Any, database: str, tmp_path: Path
+) -> None:
+    stranger = Stranger(database, tmp_path)
+    open_ = opened(backend_of(serve(ANSWER)))
+    with open_() as durable:
+        durable.call("left", MESSAGES)
+        home = durable.workflows.engine.home
+    stranger.poison("py_pickle", status=status, executor_id="dead", queue_name=home)
+    calls = StoredCalls(database)
+    with open_():
+        until(lambda: [call.status for call in calls.all()] == ["broken"])
+    assert not stranger.has_run
