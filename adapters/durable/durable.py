@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -11,6 +11,7 @@ from rungwise.adapters.client_options import OF_CALLS, CallOptions, Messages, re
 from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import Engine
 from rungwise.adapters.durable.handle import Handle, in_thread
+from rungwise.adapters.durable.import_paths import Modules
 from rungwise.adapters.durable.work import digest_of, setting_of
 from rungwise.adapters.durable.workflows import Begun, Workflows
 from rungwise.adapters.http.closing import Closing
@@ -38,6 +39,9 @@ class Durable(Closing):
             machines may share. None for that of a program which runs DBOS by itself: make the
             `Durable` before its `DBOS.launch()`. It then recovers calls as it recovers its own
             workflows, and `within` is not to be had.
+        modules: the names of the modules, or of packages around them, in which the tools, verdicts
+            and classes of stored calls and turns stand. Functions of others are neither stored nor
+            run, whatever the database says.
         concurrency: how many calls that others have left or queued a process runs at once. The
             database keeps it for all processes like this one; None leaves it as it is, 100 if
             nobody has said so.
@@ -56,12 +60,13 @@ class Durable(Closing):
         client: Client,
         database: str | None = "sqlite:///rungwise.sqlite",
         *,
+        modules: Sequence[str] = (),
         concurrency: int | None = None,
     ) -> None:
         home = f"rungwise-{digest_of(setting_of(client, client.policy))[:16]}"
         engine = Engine(database, home, concurrency)
         need_dbos()
-        self.workflows = Workflows(client, engine)
+        self.workflows = Workflows(client, engine, Modules(modules))
         self.workflows.open()
 
     def call(
@@ -78,7 +83,8 @@ class Durable(Closing):
         Arguments:
             id: names the call in this database.
             messages, returns, options: as for `Client.call`. A verdict, and a class that it
-                returns, must stand at the top of a module, so that another process finds it.
+                returns, must stand at the top of one of the `modules`, so that another process
+                finds it.
                 `within` takes a `SharedBudget` with a name and without seconds: the database keeps
                 it, for the calls of all processes.
             restart: whether a call whose policy, table or chain has changed begins anew.
@@ -182,7 +188,8 @@ class Durable(Closing):
         Arguments:
             id, restart: as for `call`.
             messages, returns, options: as for `Client.turn`. Tools, verdicts, an executor and a
-                compactor must stand at the top of a module, so that another process finds them.
+                compactor must stand at the top of one of the `modules`, so that another process
+                finds them.
 
         Raises:
             TurnError: the turn did not succeed; it is kept, too.

@@ -133,6 +133,7 @@ class Engine:
         """Launch DBOS in this loop, which it adopts for what it takes from its queue."""
         from dbos import DBOS, DBOSPortableJSONSerializer
 
+        assert self.url is not None
         if not _logger.handlers:
             _logger.addHandler(logging.NullHandler())  # or DBOS logs to stderr
         DBOS(

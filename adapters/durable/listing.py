@@ -13,7 +13,7 @@ from rungwise.adapters.durable.databases import check_exists, need_dbos
 from rungwise.adapters.durable.engine import WORKFLOW
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.own_rows import client_of
-from rungwise.adapters.durable.workflows import FINE, STATUS, UNFINISHED
+from rungwise.adapters.durable.results import FINE, STATUS, UNFINISHED
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.turn_journal import TurnJournal

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from rungwise.adapters.durable.databases import is_postgres
+from rungwise.fsm.errors import ConfigurationError, RungwiseError
+from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
@@ -63,6 +65,21 @@ def client_of(url: str) -> Iterator[DBOSClient]:
             client.destroy()
     finally:
         engine.dispose()
+
+
+@contextmanager
+def only_ours(id: str) -> Iterator[None]:
+    """Raise a ConfigurationError for what is no call of ours: whoever writes to the database may
+    put anything in there.
+    """
+    try:
+        yield
+    except RungwiseError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise ConfigurationError(
+            f"what the database holds of {short(id)} is no call of Rungwise's"
+        ) from None
 
 
 class _Connection(sqlite3.Connection):

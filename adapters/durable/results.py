@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from rungwise.adapters.durable.forms import Plain, read_result, read_turn_result
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
+from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.schemas.given import Misfit
 from rungwise.fsm.replies.schemas.returns import returns_of
+from rungwise.fsm.turn.result import SUCCESSES as SUCCESSES_OF_TURNS
 from rungwise.fsm.values.label import short
+
+STATUS: Final = {
+    "ENQUEUED": "waiting",
+    "DELAYED": "waiting",
+    "PENDING": "running",
+    "CANCELLED": "cancelled",
+}
+"""Our word for each state of a workflow that has no result. Any other is "broken"."""
+
+UNFINISHED: Final = ("waiting", "running")
+
+FINE: Final = SUCCESSES | SUCCESSES_OF_TURNS
 
 
 def result_of(

@@ -21,13 +21,13 @@ from rungwise.adapters.durable.forms import (
     plain_turn_result,
     read_request,
 )
-from rungwise.adapters.durable.import_paths import PATH, at_path, found, path_of, plain_returns
+from rungwise.adapters.durable.import_paths import Modules
 from rungwise.adapters.durable.recorded import Entry
 from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
+from rungwise.adapters.durable.turn_work import asked_of_turn, new_turn
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.stores.sharing import Shared
-from rungwise.adapters.turn.turn_options import Planned
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.overrides import with_overrides
@@ -36,15 +36,10 @@ from rungwise.fsm.call.run.call_journal import read_policy
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.tools import Tool, Toolbox
 from rungwise.fsm.turn.turn_journal import read_turn_policy
-from rungwise.fsm.values.frozen_map import thawed
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-
-FUNCTIONS: Final = ("executor", "compactor")
-"""The options of a turn that are functions."""
 
 
 def digest_of(plain: Any) -> str:
@@ -59,6 +54,7 @@ def work_of(
     options: Mapping[str, Any],
     returns: Any,
     deadline: float | None,
+    modules: Modules,
     *,
     is_turn: bool,
 ) -> Plain:
@@ -68,6 +64,7 @@ def work_of(
         client: runs it.
         request, options, returns: what it is asked, as for `Client.call` or `Client.turn`.
         deadline: when it must have ended, in seconds since 1970; None for no deadline.
+        modules: hold the functions that it may name.
         is_turn: whether it is a turn.
 
     Raises:
@@ -75,11 +72,11 @@ def work_of(
     """
     asked = {
         "request": plain_request(request),
-        "returns": plain_returns(returns),
-        "verdicts": _paths_of_verdicts(options.get("verdict")),
+        "returns": modules.plain_returns(returns),
+        "verdicts": _paths_of_verdicts(options.get("verdict"), modules),
     }
     if is_turn:
-        asked |= asked_of_turn(options)
+        asked |= asked_of_turn(options, modules)
     policy = options.get("policy")
     own = None if policy is None else _plain_policy(policy, is_turn=is_turn)
     work = {
@@ -92,12 +89,12 @@ def work_of(
     return work | setting_of(client, policy_of(client, work))
 
 
-def _paths_of_verdicts(verdict: Any) -> list[str]:
+def _paths_of_verdicts(verdict: Any, modules: Modules) -> list[str]:
     """Return the import paths of one verdict, or of several."""
     verdicts = verdict or ()
     if callable(verdicts):
         verdicts = [verdicts]
-    return [path_of(each, "a verdict of a durable call") for each in verdicts]
+    return [modules.path_of(each, "a verdict of a durable call") for each in verdicts]
 
 
 def policy_of(client: Client, work: Mapping[str, Any]) -> Policy | TurnPolicy:
@@ -153,6 +150,7 @@ async def run_work(
     ending: Cancellation,
     within: SharedBudget | None,
     shared: Shared | None,
+    modules: Modules,
 ) -> str:
     """Run a call or a turn, or what is left of it, and return its result as JSON.
 
@@ -164,6 +162,7 @@ async def run_work(
         ending: ends it.
         within: the shared budget that it draws on; None for none.
         shared: what it shares with other calls; None for nothing.
+        modules: hold the functions that it may name.
 
     Raises:
         ConfigurationError: the policy, the table or the chain has changed since it began.
@@ -184,7 +183,7 @@ async def run_work(
         return None if moment is None else clock() + (moment - wall())
 
     policy = evolve(policy, budget=left_of(policy.budget, work.get("spent", {})))
-    run = prepared(client, work, within, policy, tape, deadline())
+    run = prepared(client, work, within, modules, policy, tape, deadline())
     if tape:
         run.recorded.restore(tape)
         if isinstance(run.recorded, RecordedCall) and within is not None:
@@ -231,6 +230,7 @@ def prepared(
     client: Client,
     work: Plain,
     within: SharedBudget | None,
+    modules: Modules,
     policy: Policy | TurnPolicy | None = None,
     tape: Sequence[Entry] = (),
     deadline: float | None = None,
@@ -241,6 +241,7 @@ def prepared(
         client: runs it.
         work: what `work_of` wrote.
         within: the shared budget that it draws on; None for none.
+        modules: hold the functions that it may name.
         policy: replaces that of `work`.
         tape: what it was told, if it had begun: it gets the arguments that it had then.
         deadline: when it must have ended, on its clock; a tape has its own.
@@ -249,12 +250,12 @@ def prepared(
     asked = work["asked"]
     request = read_request(asked["request"])
     settings: Plain = {
-        "verdict": [found(path, "the verdict") for path in asked["verdicts"]] or None,
-        "returns": at_path(asked["returns"], "returns"),
+        "verdict": [modules.found(path, "the verdict") for path in asked["verdicts"]] or None,
+        "returns": modules.at_path(asked["returns"], "returns"),
         "deadline": tape[0]["deadline"] if tape else deadline,
     }
     if isinstance(policy, TurnPolicy):
-        return _prepared_turn(client, asked, request, policy, settings)
+        return _prepared_turn(client, asked, request, policy, modules, settings)
     if tape:
         settings |= RecordedCall.setting_of(tape)
         if within is not None:
@@ -279,6 +280,7 @@ def _prepared_turn(
     asked: Plain,
     request: Request,
     policy: TurnPolicy,
+    modules: Modules,
     settings: Plain,
 ) -> Prepared:
     """Return a turn that has not begun.
@@ -286,9 +288,10 @@ def _prepared_turn(
     Arguments:
         client, policy: run it.
         asked, request: what it is asked.
+        modules: hold the functions that it may name.
         settings: its verdicts, what it returns, and its deadline.
     """
-    planned = new_turn(client, asked, request, policy, **settings)
+    planned = new_turn(client, asked, request, policy, modules, **settings)
     turn = planned.turn
     assert isinstance(turn, RecordedTurn)
 
@@ -318,79 +321,3 @@ CHANGED: Final = (
     "its policy, its table or its chain has changed since this call began: run it under the old "
     "one, or pass restart=True to start it again on what is left of its budget"
 )
-
-
-def asked_of_turn(options: Mapping[str, Any]) -> Plain:
-    """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one
-    cannot be stored.
-    """
-    tools = options.get("tools")
-    approvals = options.get("approvals")
-    plain: Plain = {"tools": None, "approvals": None}
-    if tools is not None:
-        toolbox = Toolbox.of(tools, options.get("executor"))
-        plain["tools"] = [_plain_tool(tool) for tool in toolbox.tools.values()]
-    if approvals is not None:
-        plain["approvals"] = dict(approvals)
-    for name in FUNCTIONS:
-        if options.get(name) is not None:
-            plain[name] = path_of(options[name], f"the {name} of a durable turn")
-    return plain
-
-
-def new_turn(
-    client: Client,
-    asked: Plain,
-    request: Request,
-    policy: TurnPolicy,
-    **settings: Any,
-) -> Planned:
-    """Return a turn that has not begun.
-
-    Arguments:
-        client, policy: run it.
-        asked: what `asked_of_turn` wrote.
-        request: what it is asked.
-        settings: its `verdict`, what it `returns`, and its `deadline`.
-
-    Raises:
-        ConfigurationError: a function cannot be imported.
-    """
-    options: Any = {}
-    for name in FUNCTIONS:
-        if name in asked:
-            options[name] = found(asked[name], f"the {name}")
-    if asked["tools"] is not None:
-        options["tools"] = [_read_tool(plain) for plain in asked["tools"]]
-    options["policy"] = policy
-    options["approvals"] = asked["approvals"]
-    options["verdict"] = settings.pop("verdict")
-    runtime = client.runtime
-    return Planned.of(
-        request,
-        options,
-        runtime.chain,
-        runtime.policy,
-        runtime.compactor,
-        RecordedTurn,
-        **{**runtime.call_options, **settings},
-    )
-
-
-def _plain_tool(tool: Tool) -> Plain:
-    """Return a tool as plain data, its functions by their import paths."""
-    plain: Plain = {}
-    for each in attrs.fields(Tool):
-        if not each.init:
-            continue
-        value = getattr(tool, each.name)
-        if callable(value) and each.name in ("function", "needs_approval"):
-            what = f"the {each.name} of the tool {tool.name!r} of a durable turn"
-            value = {PATH: path_of(value, what)}
-        plain[each.name] = thawed(value)
-    return plain
-
-
-def _read_tool(plain: Plain) -> Tool:
-    """Return the tool that `_plain_tool` wrote."""
-    return Tool(**{name: at_path(value, f"the {name} of a tool") for name, value in plain.items()})

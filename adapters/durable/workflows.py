@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,9 @@ from rungwise.adapters.durable.budgets import (
 )
 from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain, read_event
-from rungwise.adapters.durable.results import result_of
+from rungwise.adapters.durable.import_paths import Modules
+from rungwise.adapters.durable.own_rows import only_ours
+from rungwise.adapters.durable.results import FINE, STATUS, UNFINISHED, result_of
 from rungwise.adapters.durable.work import (
     CHANGED,
     digest_of,
@@ -37,10 +38,8 @@ from rungwise.adapters.wires.endpoint import KEY_HEADERS
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch, RungwiseError
-from rungwise.fsm.turn.result import SUCCESSES as SUCCESSES_OF_TURNS
 from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
@@ -54,18 +53,6 @@ LONGEST_ID: Final = 200
 
 LOOK: Final = 0.25
 """Seconds between two looks for what is new of a stream."""
-
-STATUS: Final = {
-    "ENQUEUED": "waiting",
-    "DELAYED": "waiting",
-    "PENDING": "running",
-    "CANCELLED": "cancelled",
-}
-"""Our word for each state of a workflow that has no result. Any other is "broken"."""
-
-UNFINISHED: Final = ("waiting", "running")
-
-FINE: Final = SUCCESSES | SUCCESSES_OF_TURNS
 
 OTHER: Final = "{} is the id of another request; give this one an id of its own"
 
@@ -93,10 +80,12 @@ class Workflows:
     Arguments:
         client: runs the calls.
         engine: runs DBOS.
+        modules: hold the functions that a call or a turn may name.
     """
 
     client: Client
     engine: Engine
+    modules: Modules
     _budgets: DatabaseBudgets = field(init=False)
     # the calls that run in this process
     _running: dict[str, Cancellation] = field(factory=dict, init=False)
@@ -235,9 +224,11 @@ class Workflows:
         deadline = deadlines.of(options.get("deadline"), request.headers)
         if deadline is not None:
             deadline = deadlines.wall_clock() + (deadline - deadlines.clock())
-        work = work_of(self.client, request, options, returns, deadline, is_turn=is_turn)
+        work = work_of(
+            self.client, request, options, returns, deadline, self.modules, is_turn=is_turn
+        )
         work |= {"within": levels, "is_streaming": is_streaming}
-        prepared(self.client, work, within)  # which says what does not fit
+        prepared(self.client, work, within, self.modules)  # which says what does not fit
         return work
 
     async def _spent(self, id: str, known: Plain) -> Mapping[str, float]:
@@ -305,7 +296,9 @@ class Workflows:
         ending = Cancellation()
         self._running[id] = ending
         try:
-            return await run_work(self.client, work, records, save, ending, within, shared)
+            return await run_work(
+                self.client, work, records, save, ending, within, shared, self.modules
+            )
         finally:
             del self._running[id]
 
@@ -369,21 +362,6 @@ class Workflows:
         with only_ours(begun.id):
             result = result_of(begun.id, plain, returns, self.client.chain)
         return result.raise_for_outcome()
-
-
-@contextmanager
-def only_ours(id: str) -> Iterator[None]:
-    """Raise a ConfigurationError for what is no call of ours: whoever writes to the database may
-    put anything in there.
-    """
-    try:
-        yield
-    except RungwiseError:
-        raise
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise ConfigurationError(
-            f"what the database holds of {short(id)} is no call of Rungwise's"
-        ) from None
 
 
 def _check_same(id: str, known: Plain, work: Plain) -> None:

@@ -12,12 +12,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from rungwise import CallError, RungwiseError
+from rungwise import CallError, Client, RungwiseError
 from rungwise.adapters.durable.databases import is_postgres, path_of_file
+from rungwise.adapters.durable.durable import Durable
 from rungwise.adapters.durable.handle import Handle
 from rungwise.adapters.durable.listing import StoredCalls
 from rungwise.adapters.durable.workflows import Begun
 from rungwise.testing import ScriptedReply
+from support import durable_tools
 from support.command_line import invoke
 from support.durable import until
 
@@ -169,3 +171,38 @@ def test_a_pickle_in_what_is_left_to_others_ends_as_a_broken_call(
     with open_():
         until(lambda: [call.status for call in calls.all()] == ["broken"])
     assert not stranger.has_run
+
+
+def test_a_database_names_functions_of_the_programs_own_modules_alone(
+    serve: Any, backend_of: Any, opened: Any, tmp_path: Path
+) -> None:
+    """A stranger may write a turn whose tools are functions of the standard library."""
+    server = serve(ANSWER)
+    calls = f"sqlite:///{tmp_path / 'calls.sqlite'}"
+    for place, path in enumerate(PATHS_OUT_OF_OUR_MODULES):
+        with Durable(Client(backend_of(server)), calls, modules=["support"]) as durable:
+            durable.turn(f"turn {place}", MESSAGES, tools=[durable_tools.ring])
+            home = durable.workflows.engine.home
+        with sqlite3.connect(tmp_path / "calls.sqlite") as connection:
+            for table in ("workflow_status", "workflow_input"):
+                connection.execute(
+                    f"UPDATE {table} SET inputs = replace(inputs, ?, ?)",
+                    ["support.durable_tools:ring", path],
+                )
+            connection.execute(
+                "UPDATE workflow_status SET status = 'ENQUEUED', queue_name = ?", [home]
+            )
+        with Durable(Client(backend_of(server)), calls, modules=["support"]) as durable:
+            why = refusal(durable.handle(f"turn {place}").result)
+        assert "Durable(..., modules=[...])" in why or "is not defined there" in why
+
+
+PATHS_OUT_OF_OUR_MODULES = (
+    "os:system",
+    "subprocess:run",
+    "supporting:x",
+    "support.durable_tools:os.system",
+    "support.durable_tools:Path.unlink",
+    "support.durable_tools:ring.__globals__.get",
+    "support.durable_tools:os",
+)

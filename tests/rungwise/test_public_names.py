@@ -15,7 +15,7 @@ import pytest
 
 import rungwise
 import rungwise.core
-from rungwise.adapters.durable.import_paths import found, path_of
+from rungwise.adapters.durable.import_paths import Modules
 from rungwise.lazy import PUBLIC, homes_of
 from support.command_line import printed_by
 from support.imports import MODULES
@@ -105,7 +105,8 @@ def test_annotations_mean_what_they_meant_where_they_were_written() -> None:
 
 
 def test_a_durable_call_finds_a_public_class_by_its_public_name() -> None:
-    assert path_of(rungwise.Usage, "returns") == "rungwise:Usage"
-    assert found("rungwise:Usage", "returns") is rungwise.Usage
+    modules = Modules(["rungwise"])
+    assert modules.path_of(rungwise.Usage, "returns") == "rungwise:Usage"
+    assert modules.found("rungwise:Usage", "returns") is rungwise.Usage
     # as databases of before have it
-    assert found("rungwise.fsm.values.usage:Usage", "returns") is rungwise.Usage
+    assert modules.found("rungwise.fsm.values.usage:Usage", "returns") is rungwise.Usage

@@ -14,6 +14,9 @@ from rungwise.adapters.durable.durable import Durable
 from support import durable_child
 from support.clocked import clocked
 
+MODULES = ["support", "tests.end_to_end"]
+"""Where the functions of durable calls and turns stand."""
+
 SHORT = Policy(waits=Waits(retry_base=0.01, retry_cap=0.01, overload_cap=0.01))
 
 
@@ -37,6 +40,7 @@ class Opened:
                 ),
             ),
             self.database,
+            modules=MODULES,
         )
 
 

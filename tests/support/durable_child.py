@@ -51,7 +51,7 @@ def main(given: dict[str, Any]) -> None:
     options = given.get("options", {})
     if "within" in given:
         options["within"] = SharedBudget(Budget(**given["within"]), name="everything")
-    with Durable(client, given["database"]) as durable:
+    with Durable(client, given["database"], modules=["support"]) as durable:
         for id in given["ids"]:
             if given.get("is_stream"):
                 for event in durable.stream(id, given["messages"], **options):

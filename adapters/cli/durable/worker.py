@@ -21,7 +21,20 @@ from rungwise.adapters.cli.output import note
 @CHAIN_OPTION
 @database_option("The database: postgresql://..., or sqlite:///FILE on one machine.", required=True)
 @CONCURRENCY_OPTION
-def worker(config: str, chain: str | None, database: str, concurrency: int) -> int:
+@click.option(
+    "--module",
+    "modules",
+    multiple=True,
+    metavar="NAME",
+    help="A module or package whose functions stored turns and calls may name; repeatable.",
+)
+def worker(
+    config: str,
+    chain: str | None,
+    database: str,
+    concurrency: int,
+    modules: tuple[str, ...],
+) -> int:
     """Run the calls that wait in a database, and those that dead workers have left, until Ctrl-C or
     SIGTERM.
 
@@ -43,7 +56,7 @@ def worker(config: str, chain: str | None, database: str, concurrency: int) -> i
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     client = client_in(config, chain, max_connections=concurrency)
-    with client, Durable(client, database, concurrency=concurrency):
+    with client, Durable(client, database, modules=modules, concurrency=concurrency):
         note("waiting for calls; Ctrl-C ends the worker, and others take on what it leaves")
         while not ended.wait(1.0):
             pass
