@@ -35,6 +35,8 @@ from rungwise.adapters.cli.shared_options import (
 )
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import LARGEST, check_size
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -274,7 +276,11 @@ def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
                 'rungwise ask "Hello" --model M, or pipe it in'
             )
         try:
-            prompt = sys.stdin.buffer.read().decode("utf-8")
+            content = sys.stdin.buffer.read(LARGEST + 1)
+            check_size(content)
+            prompt = content.decode("utf-8")
+        except ConfigurationError as error:
+            bad_input(f"stdin is {error}")
         except UnicodeDecodeError as error:
             bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
     if not prompt.strip():

@@ -52,7 +52,8 @@ def show_crash(screen: Screen) -> None:
     screen.print()
     with tempfile.TemporaryDirectory() as folder, EmbeddedProvider(_answer) as server:
         database = f"sqlite:///{folder}/calls.sqlite"
-        command = [sys.executable, "-c", CHILD, server.base_url, database]
+        # -P, or it would run a stranger's random.py in this folder
+        command = [sys.executable, "-P", "-c", CHILD, server.base_url, database]
         died = subprocess.run(command, stdout=subprocess.PIPE)
         written = died.stdout.decode()
         screen.label("process 1", "bold cyan")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from pathlib import Path
+from os import PathLike
 from typing import Any, Final
 
 import anyio
@@ -21,6 +21,7 @@ from rungwise.fsm.call.conversation.parameters import REQUEST_OPTIONS
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
+from rungwise.fsm.values.files import opened
 from rungwise.fsm.values.label import did_you_mean, short
 
 LONGEST: Final = 32_000_000
@@ -42,11 +43,11 @@ class PromptLine:
     fault: str = ""  # what is wrong with it
 
 
-def read_lines(path: Path) -> Iterator[PromptLine]:
+def read_lines(path: str | PathLike[str]) -> Iterator[PromptLine]:
     """Yield the lines of a file that are not blank, or raise an OSError; what cannot be read is a
     fault of its line.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         number = 0
         while data := file.readline(LONGEST + 1):
             number += 1

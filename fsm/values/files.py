@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import short
@@ -43,12 +46,36 @@ def bytes_of_file(path: str | PathLike[str], largest: int = LARGEST) -> bytes:
         ConfigurationError: the file is larger.
         OSError: it cannot be read.
     """
-    from pathlib import Path  # which most programs do without
-
-    with Path(path).open("rb") as file:  # where a number is no path
+    with opened(path) as file:
         content = file.read(largest + 1)
     check_size(content, largest)
     return content
+
+
+def opened(path: str | PathLike[str]) -> BinaryIO:
+    """Open a file that somebody named, which may be a pipe, to read it once.
+
+    A pipe that nobody writes to is at its end: one must not wait for a writer for ever. A terminal
+    is read, too.
+
+    Raises:
+        OSError: it cannot be opened; or it is a device, which may have no end, or a socket.
+    """
+    from pathlib import Path  # which most programs do without
+
+    # `Path`, for a number is no path
+    file = open(Path(path), "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
+    mode = os.fstat(file.fileno()).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or file.isatty()):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a device or a socket, and no file", str(path))
+    if stat.S_ISFIFO(mode):
+        os.set_blocking(file.fileno(), True)
+    return file
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which Windows does not have
 
 
 def read_toml(text: str) -> dict[str, Any]:

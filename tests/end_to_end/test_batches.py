@@ -3,6 +3,7 @@ order is kept.
 """
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -305,3 +306,25 @@ def test_bad_input_is_named(folder: Path, arguments: tuple[str, ...], says: str)
     assert err.startswith("rungwise: ")
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_prompts_come_from_a_pipe_too(folder: Path) -> None:
+    batch = " ".join(["-m", "rungwise", "batch", "/dev/stdin", *BATCH[2:]])
+    done = subprocess.run(
+        f"cat prompts.jsonl | {sys.executable} {batch}",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(20)]
+
+
+def test_a_pipe_that_nobody_writes_to_is_empty_and_a_device_is_refused(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "zeros.jsonl").symlink_to("/dev/zero")
+    for name, code, says in (("pipe", 0, ""), ("zeros.jsonl", 2, "it is a device")):
+        returned, _, err = run(folder, "batch", name, *BATCH[2:])
+        assert (returned, says in err) == (code, True), err

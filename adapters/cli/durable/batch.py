@@ -172,8 +172,12 @@ def _answers(client: Client, url: str, prompts: Path, **of_batch: Any) -> Iterat
         yield from Batch(durable, **of_batch).run(read_lines(prompts))
 
 
-def _count_lines(path: str) -> int:
-    """Count the lines of a file, blank ones too, without holding one."""
+def _count_lines(path: str) -> int | None:
+    """Count the lines of a file, blank ones too, without holding one; None for what can be read
+    only once.
+    """
+    if not Path(path).is_file():
+        return None
     with open(path, "rb") as file:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(2**20), b""))
 
@@ -244,7 +248,7 @@ def _line_of(answer: LineResult) -> str:
 class BatchProgress:
     """Show how far a batch is, and sum it up."""
 
-    total: int  # lines of the file
+    total: int | None  # lines of the file; None if nobody knows
     done: int = 0  # lines with an answer
     failed: int = 0  # of these, without a success
     cost: float | None = 0.0  # None if a backend has no prices
@@ -264,7 +268,8 @@ class BatchProgress:
                     bar.update(task, completed=self.done, description=self._so_far)
                 elif time.monotonic() - last >= EVERY:
                     last = time.monotonic()
-                    note(f"{self.done} of about {self.total}; {self._so_far}")
+                    of_all = "" if self.total is None else f" of about {self.total}"
+                    note(f"{self.done}{of_all}; {self._so_far}")
                 yield answer
 
     def sum_up(self) -> None:
@@ -287,9 +292,12 @@ class BatchProgress:
     @property
     def _so_far(self) -> str:
         """Write the cost so far, and how long the rest will take at the same rate."""
+        cost = f"cost so far: {self._cost}"
+        if self.total is None:
+            return cost
         rate = self.done / max(time.monotonic() - self.began, 1e-9)
         seconds_left = max(self.total - self.done, 0) / max(rate, 1e-9)
-        return f"cost so far: {self._cost}; {seconds_left:.0f} s left"
+        return f"{cost}; {seconds_left:.0f} s left"
 
     def _count(self, answer: LineResult) -> None:
         """Count an answer, and complain about a line that cannot be run."""

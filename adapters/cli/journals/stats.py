@@ -26,7 +26,7 @@ from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.turn_journal import TurnJournal
-from rungwise.fsm.values.files import LARGEST, check_size
+from rungwise.fsm.values.files import LARGEST, check_size, opened
 
 LINES: Final = (".jsonl", ".ndjson")
 
@@ -131,7 +131,7 @@ def _files_in(path: str, closed: list[OSError]) -> Iterator[str]:
 
 def _texts(file: str) -> Iterator[tuple[str, bytes]]:
     """Yield the texts of a file with their places: the whole file, or each line."""
-    with open(file, "rb") as content:
+    with opened(file) as content:
         first = content.readline(LARGEST)
         if not file.endswith(LINES) and not first.rstrip().endswith(b"}"):
             yield file, first + content.read(LARGEST)

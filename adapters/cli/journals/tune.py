@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import signal
@@ -43,6 +44,7 @@ MOST_SHOWN: Final = 30  # candidates of the front
 PICTURE: Final = "Candidates: calls done against P99 and mean cost"
 UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}  # in seconds
 LEAST_FAILURES: Final = 1e-7  # the smallest share that a picture on a scale of logarithms shows
+SAFE_PATH: Final = "PYTHONSAFEPATH"  # keeps the current folder out of the path of new interpreters
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", re.ASCII)
 
 _PERCENT: Final = click.FloatRange(0, 100, min_open=True)
@@ -155,11 +157,24 @@ def _pool(work: object) -> Iterator[Callable[..., Iterable[Any]]]:
         return
     # Ctrl-C ends this process, which ends them
     ignore_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(WORKERS, get_context("spawn"), ignore_ctrl_c)
+    with _isolated():
+        pool = ProcessPoolExecutor(WORKERS, get_context("spawn"), ignore_ctrl_c)
+        try:
+            yield pool.map
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _isolated() -> Iterator[None]:
+    """Keep new processes from running a stranger's `random.py` in the current folder."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
     try:
-        yield pool.map
+        yield
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        if before is None:
+            del os.environ[SAFE_PATH]
 
 
 def _show(tuned: Tuned) -> None:

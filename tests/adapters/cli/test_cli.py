@@ -26,7 +26,9 @@ from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.cli.output import put
 from rungwise.adapters.cli.running import TerminalAnswer
 from rungwise.adapters.cli.shown import ShownCall
+from rungwise.adapters.demo.crash import show_crash
 from rungwise.adapters.demo.scenarios import SCENARIOS
+from rungwise.adapters.demo.view import Screen
 from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.wires.registry import WIRES
 from rungwise.core import Call, PlainLink, Request
@@ -915,6 +917,17 @@ def demo() -> str:
     done = run(command("demo"), **more)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode()
+
+
+def test_the_process_that_dies_in_the_demo_runs_nothing_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("random", "json", "httpx", "rungwise"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    show_crash(Screen())
+    assert "process 2" in capsys.readouterr().out
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:

@@ -4,15 +4,20 @@ end.
 
 from __future__ import annotations
 
+import os
+import socket
 import tracemalloc
 from pathlib import Path
 
 import pytest
+from click import ClickException
 from click.testing import CliRunner
 
 from rungwise import ConfigurationError, Journal, Policy, TurnJournal, TurnPolicy
+from rungwise.adapters.cli import ask
 from rungwise.adapters.cli.command import main
-from rungwise.fsm.values.files import LARGEST, LARGEST_TOML, bytes_of_file
+from rungwise.fsm.values.files import LARGEST, LARGEST_TOML, bytes_of_file, opened
+from support.command_line import invoke
 
 
 @pytest.fixture
@@ -78,3 +83,57 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
     assert bytes_of_file(path, 1_000) == b"x" * 1_000
     with pytest.raises(ConfigurationError):
         bytes_of_file(path, 999)
+
+
+def test_a_file_is_read_once_and_what_has_no_end_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert bytes_of_file(pipe) == b""  # nobody writes to it
+    writer = os.open(pipe, os.O_RDWR)  # as a command does that has not written yet
+    with opened(pipe) as reader:
+        os.write(writer, b"[waits]\n")
+        os.close(writer)
+        assert reader.read() == b"[waits]\n"
+    endless = tmp_path / "endless"
+    endless.symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for place in (endless, "/dev/zero", tmp_path / "socket", tmp_path):
+            with pytest.raises(OSError, match=r"device|directory|No such device"):
+                bytes_of_file(place)
+
+
+COMMANDS = (
+    ("verify", "FILE"),
+    ("stats", "FILE"),
+    ("explain", "FILE"),
+    ("serve", "FILE"),
+    ("proxy", "FILE"),
+    ("odds", "--rates", "FILE"),
+    ("ask", "x", "--model", "m", "--returns", "FILE"),
+    ("ask", "x", "--model", "m", "--price-list", "FILE"),
+    ("batch", "FILE", "--config", "FILE", "-o", "answers.jsonl"),
+)
+"""A command for each way in which a file comes in."""
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_no_command_reads_a_device_or_waits_for_a_writer(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    os.mkfifo("pipe.jsonl")
+    endless = invoke(*[each.replace("FILE", "/dev/zero") for each in arguments])
+    assert endless.exit_code == 2, endless.output
+    assert endless.stderr.startswith("rungwise: ")
+    empty = invoke(*[each.replace("FILE", "pipe.jsonl") for each in arguments])
+    assert empty.exit_code in (0, 2), empty.output  # nothing in a file may be a policy
+
+
+def test_a_prompt_of_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with open("/dev/zero") as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(ClickException, match="stdin is larger than 32 MB"):
+            ask._messages(None, None)

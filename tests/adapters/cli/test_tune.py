@@ -1,5 +1,6 @@
 """`rungwise tune`."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import orjson
 import pytest
 
 from rungwise import Policy
+from rungwise.adapters.cli.journals import tune
 from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.rates import Rates
 from support.command_line import invoke, printed, refused
@@ -179,3 +181,18 @@ def test_another_order_of_the_chain_is_asked_for(rates: Path) -> None:
     assert result.exit_code == 0
     order = "put the backends of your chain, and those of the rates, in this order: cheap > dear"
     assert order in " ".join(result.stderr.split())
+
+
+def test_its_processes_run_nothing_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("random", "pickle", "socket", "signal", "ctypes", "runpy", "heapq"):
+        (tmp_path / f"{name}.py").write_text(
+            "open('ran', 'a').write(__name__)\nraise SystemExit(1)\n"
+        )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    with tune._pool(None) as mapped:
+        assert [*mapped(abs, [-1, 2])] == [1, 2]
+    assert not (tmp_path / "ran").exists()
+    assert "PYTHONSAFEPATH" not in os.environ
