@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     help="The environment variable that holds the key that clients must show. Required to listen "
     "on any address but those of this machine.",
 )
+@click.option(
+    "--allowed-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which clients may address the proxy; repeatable.  [default: any with a key, "
+    "and without one those of this machine]",
+)
 @number_option(
     "--max-connections",
     200,
@@ -159,6 +167,8 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
 
     import uvicorn
 
+    from rungwise.adapters.gateway.connections import guarded
+
     class Draining(uvicorn.Server):
         def handle_exit(self, sig: int, frame: Any) -> None:
             if self.should_exit:
@@ -171,9 +181,11 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
             asyncio.get_running_loop().call_later(drain, app.end)
             await super().shutdown(sockets)
 
+    connections = 4 * most + 100
     limits: dict[str, Any] = {
         "timeout_graceful_shutdown": int(drain) + 2,
-        "limit_concurrency": 4 * most + 100,  # connections, idle ones too
+        "limit_concurrency": 2 * connections,  # idle ones too, and strangers
+        "http": guarded(connections, app.knows),
     }
     quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     return Draining(uvicorn.Config(app, lifespan="off", **quiet, **limits))
@@ -187,6 +199,7 @@ def _app(
     hold: bool,
     forward: bool,
     journals: str | None,
+    hosts: tuple[str, ...],
 ) -> Proxy:
     """Make the application.
 
@@ -197,6 +210,7 @@ def _app(
         hold: whether to keep streamed text until it is final.
         forward: whether to pass on requests that are no model calls.
         journals: the folder for the journals of calls; None for none.
+        hosts: the names under which it answers.
     """
     from rungwise.adapters.gateway.gateway import Gateway
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
@@ -221,7 +235,14 @@ def _app(
         [default] = clients.values()
     if default is not None:
         chains["*"] = default
-    return Proxy(Gateway(chains, hold, keep), key=key, most=most, forwards=forward, metrics=metrics)
+    return Proxy(
+        Gateway(chains, hold, keep),
+        key=key,
+        most=most,
+        forwards=forward,
+        metrics=metrics,
+        hosts=frozenset(host.lower() for host in hosts),
+    )
 
 
 def _client_key(variable: str) -> Secret:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from rungwise.adapters.gateway.gateway import ANY, SPOKEN, Gateway
 from rungwise.adapters.gateway.languages import CHAT
 from rungwise.adapters.gateway.languages.language import SpokenLanguage
 from rungwise.adapters.gateway.pump import Rest
+from rungwise.adapters.gateway.withholding import Withholding
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -100,7 +101,7 @@ class Asgi:
         except Problem as problem:
             response = problem.response(language)
         with suppress(h11.LocalProtocolError):  # the request was not HTTP, and nobody waits
-            await write(send, response)
+            await self.write(send, response)
 
     def language_near(self, scope: Scope) -> SpokenLanguage:
         """Return the protocol of a request, or for another path that in which its program most
@@ -168,16 +169,56 @@ class Asgi:
                 async with anyio.create_task_group() as group:
                     group.start_soon(listen)
                     response = await call.arun()
-                    await write(send, response)
+                    await self.write(send, response)
                     group.cancel_scope.cancel()
             finally:
                 self._running.discard(ending)
         if ending.cancelled_caught and self._is_ending:  # and the client waits
             if response is None:
-                await write(send, GOES_AWAY.response(call.language))
+                await self.write(send, GOES_AWAY.response(call.language))
             elif isinstance(response.body, Rest):
                 end = response.body.pump.broken_off(GOES_AWAY)
                 await send({"type": "http.response.body", "body": end})
+
+    async def write(self, send: Send, response: HttpResponse) -> None:
+        """Send a response without the keys of the backends; its pieces go out as they come."""
+        withholding = Withholding(self._keys())
+        body = response.body
+        named = dict(response.headers)
+        if isinstance(body, bytes):
+            body = withholding.feed(body) + withholding.end()
+            named["content-length"] = str(len(body))
+        headers = []
+        for name, value in named.items():
+            headers.append((name.encode("latin-1"), withholding.text(value).encode("latin-1")))
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status,
+                "headers": headers,
+            }
+        )
+        if isinstance(body, bytes):
+            await send({"type": "http.response.body", "body": body})
+            return
+        assert isinstance(body, AsyncIterator)
+        async with aclosing(body):  # type: ignore[type-var]
+            async for piece in body:
+                await send(
+                    {
+                        "type": "http.response.body",
+                        "body": withholding.feed(piece),
+                        "more_body": True,
+                    }
+                )
+        await send({"type": "http.response.body", "body": withholding.end()})
+
+    def _keys(self) -> Iterator[str]:
+        for client in self.gateway.chains.values():
+            for backend in client.chain:
+                yield from getattr(
+                    backend, "secret_words", ()
+                )  # one of the user's own may have none
 
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""
@@ -207,35 +248,3 @@ async def read_body(receive: Receive, largest: int) -> bytes:
 def json_response(value: Any) -> HttpResponse:
     """Return a value as JSON."""
     return HttpResponse(200, {"content-type": "application/json"}, orjson.dumps(value))
-
-
-async def write(send: Send, response: HttpResponse) -> None:
-    """Send a response; its pieces go out as they come."""
-    body = response.body
-    named = dict(response.headers)
-    if isinstance(body, bytes):
-        named["content-length"] = str(len(body))
-    headers = []
-    for name, value in named.items():
-        headers.append((name.encode("latin-1"), value.encode("latin-1", "replace")))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": response.status,
-            "headers": headers,
-        }
-    )
-    if isinstance(body, bytes):
-        await send({"type": "http.response.body", "body": body})
-        return
-    assert isinstance(body, AsyncIterator)
-    async with aclosing(body):  # type: ignore[type-var]
-        async for piece in body:
-            await send(
-                {
-                    "type": "http.response.body",
-                    "body": piece,
-                    "more_body": True,
-                }
-            )
-    await send({"type": "http.response.body", "body": b""})

@@ -13,6 +13,7 @@ import orjson
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.gateway.accounts import cap_in, dear_in, models_in
 from rungwise.adapters.gateway.answers import PREFIX, Problem
 from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.forwarded import Forward
@@ -125,6 +126,7 @@ class Gateway:
             limits: the options that its headers ask for.
             body: the request itself, for what the chain cannot express.
         """
+        _check_price(client, request.body, limits)
         is_own = _speaks(client.chain[0], language)
         asked = read(language.api, request.body, is_own=is_own)
         shown = request  # what the answer repeats
@@ -163,10 +165,9 @@ class Gateway:
         LOGGER.warning(
             "forwarded to %s without the ladder, which cannot express: %s", backend.name, names
         )
-        is_name_of_chain = request.model in self.chains and request.model != ANY
-        if is_name_of_chain and "model" in request.body:
+        if "model" in request.body:  # the budget knows the price of this one
             body = orjson.dumps({**request.body, "model": backend.model})
-        cap = _cap(call.language, request.body)
+        cap = cap_in(request.body)
         return call.forwarded(Forward(backend, body, streams=request.streams, cap=cap), body)
 
 
@@ -186,19 +187,22 @@ def _speaks(backend: Any, language: SpokenLanguage) -> bool:
     return getattr(backend, "API", None) == language.api
 
 
-def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
-    """Return the most output tokens that a body asks for, in all of its answers; None if it does
-    not say.
+def _check_price(client: Client, body: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
+    """Raise a ConfigurationError for what costs something else than the chain says.
+
+    Arguments:
+        client: its chain and its policy.
+        body: of the request.
+        limits: the options that its headers ask for.
     """
-    cap = language.cap_in(body)
-    answers = body.get("n")
-    config = body.get("generationConfig")
-    if not answers and isinstance(config, Mapping):
-        answers = config.get("candidateCount")
-    answers = answers or 1
-    if not isinstance(cap, int) or not isinstance(answers, int):
-        return None
-    return max(1, cap) * max(1, answers)
+    allowed = {getattr(each, "model", None) for each in client.chain}
+    for model in models_in(body):
+        if model not in allowed:
+            raise ConfigurationError(f"{label(model)!r} is no model of the chain: leave it out")
+    budget = limits.get("policy", client.policy).budget
+    dear = dear_in(body)
+    if budget.money is not None and dear is not None:
+        raise ConfigurationError(f"{dear}: money is limited, and its price is not known")
 
 
 def _options_in(

@@ -5,7 +5,9 @@ is orderly.
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 import httpx
@@ -14,14 +16,25 @@ from attrs import define, field
 from rungwise.adapters.gateway.answers import BUSY, PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
 from rungwise.adapters.gateway.gateway import ANY
+from rungwise.adapters.gateway.paths import path_as_sent, stays_within
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.secret import Secret
 
 _HOPS: Final = frozenset(
-    {"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"}
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "keep-alive",
+        "set-cookie",
+        "transfer-encoding",
+    }
 )
-"""Headers of a response that belong to one connection."""
+"""Headers of a response that belong to one connection, or to the account of the proxy."""
+_NAME: Final = re.compile(r"^\[?([^\]]*?)\]?(?::\d*)?$")
+"""A name or address, in brackets for IPv6, and a port."""
+
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 """The bounds of the histogram of calls; 900 s are the default budget."""
 
@@ -35,6 +48,8 @@ class Proxy(Asgi):
     # whether requests that are no model calls go on to a backend, with its key
     forwards: bool = False
     metrics: Metrics | None = None
+    # the names under which it answers; none for any with a key, and for loopback names without one
+    hosts: frozenset[str] = field(default=frozenset(), converter=frozenset)
     _count: int = field(default=0, init=False)
 
     async def answer(
@@ -62,6 +77,7 @@ class Proxy(Asgi):
         """Check the key of a request; without one, refuse what a web page could send from a
         browser.
         """
+        self._check_host(headers.get("host"))
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["path"] == "/healthz":
             return json_response({"status": "ok", "running": self._count})
@@ -78,6 +94,30 @@ class Proxy(Asgi):
             return self.metrics.response(self._count)
         return None
 
+    def _check_host(self, host: str | None) -> None:
+        """Refuse a name that is not the proxy's own: with one that leads to this machine (DNS
+        rebinding), a web page could read the answers.
+        """
+        if host is None:  # no browser leaves it out
+            return
+        name = _NAME.sub(r"\1", host.strip().lower()).rstrip(".")
+        is_own = name in self.hosts or (self.key is not None and not self.hosts)
+        if not is_own and not _is_loopback(name):
+            raise Problem.saying(
+                421, "this proxy does not answer under this name: --allowed-host names others"
+            )
+
+    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Tell whether a request shows the key, if one is wanted.
+
+        Arguments:
+            headers: as ASGI has them.
+        """
+        if self.key is None:
+            return True
+        texts = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        return _shows(texts, self.key)
+
     async def other(
         self,
         scope: Scope,
@@ -90,7 +130,7 @@ class Proxy(Asgi):
         except Problem:
             if not self.forwards or not scope["path"].startswith("/v1"):
                 raise
-        backend, path = self._address(scope["path"])
+        backend, path = self._address(path_as_sent(scope))
         query = scope.get("query_string", b"").decode("ascii", "replace")
         url = f"{backend.root}{path}?{query}".rstrip("?")
         own = backend.question(f"{backend.origin}/").headers
@@ -116,7 +156,9 @@ class Proxy(Asgi):
         """Return the backend of the protocol that a path belongs to, and the path behind its base
         URL.
         """
-        rest = path.removeprefix("/v1beta").removeprefix("/v1")
+        _, version, rest = path.partition("/v1beta" if path.startswith("/v1beta") else "/v1")
+        if not version or not rest.startswith("/") or not stays_within(rest):
+            raise Problem.saying(404, "this address is not passed on: it may lead out of the API")
         wanted: tuple[str, ...] = ("openai", "responses")
         if "/messages" in path:
             wanted = ("anthropic",)
@@ -125,14 +167,22 @@ class Proxy(Asgi):
         clients = [self.gateway.chains.get(ANY), *self.gateway.chains.values()]
         backends = [each for client in clients if client is not None for each in client.chain]
         for each in backends:
-            if not isinstance(each, HttpBackend) or each.API not in wanted:
-                continue
-            if rest.startswith("/"):  # or it would name a host
+            if isinstance(each, HttpBackend) and each.API in wanted:
                 return each, rest
         raise Problem.saying(
             404,
             f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})",
         )
+
+
+def _is_loopback(name: str) -> bool:
+    """Tell whether a name leads to this machine wherever it is asked."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _shows(headers: Mapping[str, str], key: Secret) -> bool:

@@ -287,6 +287,18 @@ class HttpLink(Backend, ABC):
         return any(each.is_secret(word) for each in self.pool)
 
     @property
+    def secret_words(self) -> frozenset[str]:
+        """Return its keys, for whoever must keep them out of what others read."""
+        found: set[str] = set()
+        for headers in (self._sent_headers, *self._renewed):
+            for name, value in headers.items():
+                if name.lower() in endpoint.KEY_HEADERS or endpoint.SECRET_QUERY.search(name):
+                    found.update(value.split()[-1:])
+        for each in self.pool:
+            found |= each.secret_words
+        return frozenset(found)
+
+    @property
     def problem(self) -> str | None:
         """Say why the backend cannot be used, or return None.
 
