@@ -256,7 +256,7 @@ def test_of_two_members_of_one_name_the_one_that_counts_is_sent(stages: list[Sta
     assert answer.status_code == 200, answer.text
     [request] = stage.requests
     assert request.body["max_completion_tokens"] == 60
-    assert request.body["model"] == "model-1"
+    assert request.body["model"] == "m"
 
 
 @pytest.mark.parametrize(
