@@ -8,11 +8,13 @@ is held on every level or on none; what nobody has paid in time was used up.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import isfinite
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -29,8 +31,11 @@ from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_whole
 
 T = TypeVar("T")
+
+LOGGER: Final = logging.getLogger("rungwise")
 
 TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS rungwise_budgets (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
@@ -55,6 +60,18 @@ class BudgetRow:
     money: int = 0
     # each attempt in flight: id, until when it may be, tokens, money
     holds: list[list[Any]] = field(factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether its values are of a kind that we write."""
+        amounts = [self.attempts, self.tokens, self.money]
+        moments = [self.began]
+        for attempt, until, tokens, money in self.holds:
+            if not isinstance(attempt, str):
+                return False
+            amounts += [tokens, money]
+            moments.append(until)
+        return all(is_whole(each, 0) for each in amounts) and all(map(isfinite, moments))
 
     def expire(self, now: float) -> None:
         """Count what nobody has paid in time: it has used all that it held."""
@@ -99,6 +116,7 @@ class DatabaseBudgets:
     url: str
     _connection: Any = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _has_warned: bool = field(default=False, init=False)
 
     def hold(
         self,
@@ -208,7 +226,7 @@ class DatabaseBudgets:
         rows = []
         for name in names:
             stored = connection.execute(READ.format(mark), [name]).fetchone()
-            row = BudgetRow(now) if stored is None else BudgetRow(**json.loads(stored[0]))
+            row = BudgetRow(now) if stored is None else self._row(stored[0], now)
             row.expire(now)
             rows.append(row)
         changed = change(rows, now)
@@ -216,6 +234,19 @@ class DatabaseBudgets:
             value = json.dumps(attrs.asdict(row))  # orjson refuses the long integers of money
             connection.execute(WRITE.format(mark, mark), [name, value])
         return changed
+
+    def _row(self, text: Any, now: float) -> BudgetRow:
+        """Read a row; one that is not ours counts as nothing, and is said once."""
+        try:
+            row = BudgetRow(**json.loads(text))
+            if row.is_sound:
+                return row
+        except (TypeError, ValueError, RecursionError):
+            pass
+        if not self._has_warned:
+            self._has_warned = True
+            LOGGER.warning("a budget in the database is not ours, and counts as nothing")
+        return BudgetRow(now)
 
     def _connect(self) -> Any:
         if is_postgres(self.url):

@@ -22,19 +22,28 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import httpx
 
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_values import (
     MICRO,
     StoreKey,
+    anything,
     digest_of,
     health_in,
+    held_in,
     micros,
+    names_in,
     or_blank,
+    swapped_in,
+    taken_in,
     value_in,
+    values_in,
     written,
 )
 from rungwise.adapters.stores.store import Command, Work
@@ -45,13 +54,18 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import FORGOTTEN, POLL, TINY, Claim, Quota, Settlement
 
+T = TypeVar("T")
+
 LOGGER: Final = logging.getLogger("rungwise")
 
 EPOCH: Final = 1_700_000_000
 """The moment from which meters and budgets count, in seconds since 1970."""
 
 TIMEOUT: Final = 0.5
-"""Seconds to wait for an answer of the server, and for a connection to it."""
+"""Seconds that an operation may take, with its connection and all its commands."""
+
+LISTING: Final = 5.0
+"""Seconds that listing everything may take."""
 
 AWAY: Final = 1.0
 """Seconds for which nobody asks a server that did not answer."""
@@ -100,6 +114,8 @@ class RedisStore:
     def __init__(self, url: str, clock: Callable[[], float], namespace: str = "rungwise") -> None:
         try:
             import redis
+
+            from rungwise.adapters.stores.redis_connection import BOUNDS, connection_for
         except ImportError:
             raise ConfigurationError(
                 "a store in Redis needs the extra: pip install 'rungwise[redis]'"
@@ -108,6 +124,7 @@ class RedisStore:
             self._redis = redis.Redis.from_url(
                 url,
                 retry=None,
+                connection_class=connection_for(url),
                 socket_timeout=TIMEOUT,
                 socket_connect_timeout=TIMEOUT,
                 decode_responses=True,
@@ -116,7 +133,18 @@ class RedisStore:
             raise ConfigurationError(
                 "store must be a URL such as redis://localhost:6379/0"
             ) from None
-        self._error = redis.RedisError
+        # whatever redis-py makes of an answer that is none
+        self._errors = (
+            redis.RedisError,
+            httpx.TransportError,
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        )
+        self._bounds = BOUNDS
         self._scripts = {
             name: self._redis.register_script(script) for name, script in SCRIPTS.items()
         }
@@ -129,7 +157,7 @@ class RedisStore:
         self._seen: dict[StoreKey, str] = {}
         self._local_probes: set[StoreKey] = set()  # sent while the server was away
         self._away_until = -math.inf
-        self._has_warned = False
+        self._warned: set[str] = set()
 
     def now(self) -> float:
         """Return the server's seconds since 1970; before it has answered, those on our clock."""
@@ -147,13 +175,14 @@ class RedisStore:
         lease: float,
     ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
         """Choose which of some backends a call asks; see `Store.choose`."""
+        until = self._clock() + TIMEOUT
         for _ in range(TRIES):
-            known = yield from self._known(keys)
+            known = yield from self._known(keys, until)
             if known is None:
                 break
             choice = choose(known, self.now(), rules, lease)
             for place, changed in choice.changed:
-                if not (yield from self._swapped(keys[place], changed)):
+                if not (yield from self._swapped(keys[place], changed, until)):
                     break  # another process came first, or the server went away
             else:
                 return choice, known
@@ -183,8 +212,9 @@ class RedisStore:
         is_harmless = symptom.event in (None, "answered") and not was_probe
         if is_harmless and not self._seen.get(key):
             return  # as nearly always: nothing is remembered of it
+        until = self._clock() + TIMEOUT
         if key not in self._seen:
-            answer = yield from self._known([key])
+            answer = yield from self._known([key], until)
             if answer is None:
                 return  # the server is away, and its time is unknown
         for _ in range(TRIES):
@@ -199,7 +229,7 @@ class RedisStore:
             )
             if after == known:
                 return
-            is_written = yield from self._swapped(key, after)
+            is_written = yield from self._swapped(key, after, until)
             if is_written is not False:
                 return
 
@@ -216,12 +246,10 @@ class RedisStore:
             key.name,
             TINY,
         )
-        answer = yield from self._count("take", key, quota, arguments)
+        answer = yield from self._count("take", key, quota, arguments, taken_in)
         if answer is None:
             return (yield from self._local.take(key, quota.shared_by(self._processes), claim))
-        wait = float(answer[0])
-        is_given = bool(answer[1])
-        self._processes = max(int(answer[2]), 1)
+        wait, is_given, self._processes = answer
         return wait, is_given
 
     def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
@@ -235,7 +263,7 @@ class RedisStore:
             paid.asked_wait,
             int(paid.was_sent),
         )
-        yield from self._count("pay", key, quota, arguments)
+        yield from self._count("pay", key, quota, arguments, anything)
 
     def hold(
         self,
@@ -254,21 +282,15 @@ class RedisStore:
             if most_money is not None:
                 most_money //= MICRO
             arguments += or_blank(ledger.budget.attempts, ledger.budget.output_tokens, most_money)
-        answer = yield from self._asked(("hold", self._budgets(ledgers), arguments))
-        if answer is None:
-            return None
-        is_held, *counts = answer
-        levels: list[tuple[Paid, float]] = []
-        for start in range(0, len(counts), 4):
-            attempts, tokens, money, age = counts[start : start + 4]
-            paid = Paid(int(attempts), int(tokens), int(money) * MICRO)
-            levels.append((paid, float(age)))
-        return bool(is_held), levels
+        command = ("hold", self._budgets(ledgers), arguments)
+        read = partial(held_in, levels=len(ledgers))
+        return (yield from self._asked(command, read, self._clock() + TIMEOUT))
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
         arguments = [attempt, paid.attempts, paid.tokens, micros(paid.money)]
-        yield from self._asked(("paid", self._budgets(ledgers), arguments))
+        command = ("paid", self._budgets(ledgers), arguments)
+        yield from self._asked(command, anything, self._clock() + TIMEOUT)
 
     def _budgets(self, ledgers: Sequence[Ledger]) -> list[str]:
         return [f"{self._namespace}:budget:{digest_of(ledger.name)}" for ledger in ledgers]
@@ -279,7 +301,8 @@ class RedisStore:
         key: StoreKey,
         quota: Quota,
         arguments: Sequence[object],
-    ) -> Work[Any]:
+        read: Callable[[Any], T],
+    ) -> Work[T | None]:
         """Run a script on the meter of a backend.
 
         Arguments:
@@ -287,27 +310,30 @@ class RedisStore:
             key: the backend.
             quota: its quota, whose three limits come first among the script's arguments.
             arguments: the others; None goes out as "".
+            read: reads the answer.
         """
         limits = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent)
         name = f"{self._namespace}:quota:{key.digest}"
-        return (yield from self._asked((script, [name], or_blank(*limits, *arguments))))
+        command = (script, [name], or_blank(*limits, *arguments))
+        return (yield from self._asked(command, read, self._clock() + TIMEOUT))
 
     def read(self, keys: Sequence[StoreKey]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
-        known = yield from self._known(keys)
+        known = yield from self._known(keys, self._clock() + TIMEOUT)
         return (yield from self._local.read(keys)) if known is None else known
 
     def listed(self) -> Work[Sequence[tuple[StoreKey, BackendHealth]]]:
         """Return every backend of which something is remembered."""
-        digests = yield from self._asked(("scan", self._name("*")))
-        keys = [StoreKey(each.rpartition(":")[2]) for each in digests or ()]
-        known = yield from self._known(keys)
+        until = self._clock() + LISTING
+        names = yield from self._asked(("scan", self._name("*"), ()), names_in, until)
+        keys = [StoreKey(each.rpartition(":")[2]) for each in names or ()]
+        known = yield from self._known(keys, until)
         if known is None:
             return []
-        names = [value_in(self._seen.get(key, "")).get("name", "") for key in keys]
+        shown = [value_in(self._seen.get(key, "")).get("name", "") for key in keys]
         return [
             (StoreKey(key.digest, str(name)), health)
-            for key, name, health in zip(keys, names, known, strict=True)
+            for key, name, health in zip(keys, shown, known, strict=True)
         ]
 
     def metered(self) -> Work[Sequence[tuple[StoreKey, dict[str, Any]]]]:
@@ -315,17 +341,19 @@ class RedisStore:
 
         Each meter also has `now`, the moment on the clock that it counts on.
         """
-        names = yield from self._asked(("scan", f"{self._namespace}:quota:*"))
+        until = self._clock() + LISTING
+        scan = ("scan", f"{self._namespace}:quota:*", ())
+        names = yield from self._asked(scan, names_in, until)
         names = names or []
-        answer = yield from self._asked(("read", list(names), []))
+        read = partial(values_in, count=len(names))
+        answer = yield from self._asked(("read", names, []), read, until)
         if answer is None:
             return []
-        seconds, microseconds, *values = answer
-        now = int(seconds) - EPOCH + int(microseconds) / 1e6
+        now, values = answer
         meters: list[tuple[StoreKey, dict[str, Any]]] = []
-        for name, value in zip(names, values, strict=False):
+        for name, value in zip(names, values, strict=True):
             meter = value_in(value)
-            meter["now"] = now
+            meter["now"] = now - EPOCH
             key = StoreKey(name.rpartition(":")[2], str(meter.get("name", "")))
             meters.append((key, meter))
         return meters
@@ -337,47 +365,66 @@ class RedisStore:
 
     def execute(self, command: Command) -> Any:
         """Send a command to the server, and wait for its answer; return the error if none comes."""
-        name, *arguments = command
+        name, keys, values, seconds = command
+        self._bounds.begin(seconds)
         try:
             if name == "scan":
-                return sorted(self._redis.scan_iter(arguments[0], count=1_000))
-            keys, values = arguments
+                return list(self._redis.scan_iter(keys, count=1_000))
             return self._scripts[name](keys=keys, args=values)
-        except self._error as error:
+        except self._errors as error:
             return error
 
     def _name(self, digest: str) -> str:
         return f"{self._namespace}:health:{digest}"
 
-    def _asked(self, command: Command) -> Work[Any]:
-        """Ask the server; return None if it is away."""
+    def _asked(self, command: Command, read: Callable[[Any], T], until: float) -> Work[T | None]:
+        """Ask the server; return None if it is away, or says what is not ours.
+
+        Arguments:
+            command: what to ask.
+            read: reads the answer, or raises a ValueError.
+            until: when the operation must have ended, on our clock.
+        """
         if self.is_away:
             return None
-        answer = yield command
-        if not isinstance(answer, Exception):
-            return answer
-        self._away_until = self._clock() + AWAY
-        if not self._has_warned:
-            self._has_warned = True
+        seconds = until - self._clock()
+        answer: Any = TimeoutError()
+        if seconds > 0:
+            answer = yield (*command, seconds)
+        if isinstance(answer, Exception):
+            self._away_until = self._clock() + AWAY
             kind = type(answer).__name__
-            LOGGER.warning("the store is away (%s); each process goes on with what it knows", kind)
-        return None
+            self._warn(f"is away ({kind}); each process goes on with what it knows")
+            return None
+        try:
+            return read(answer)
+        except (ValueError, TypeError, OverflowError):
+            self._warn("says what is not ours, which counts as nothing")
+            return None
 
-    def _known(self, keys: Sequence[StoreKey]) -> Work[list[BackendHealth] | None]:
+    def _warn(self, what: str) -> None:
+        """Warn once of each thing."""
+        kind = what.partition(" (")[0]
+        if kind not in self._warned:
+            self._warned.add(kind)
+            LOGGER.warning("the store %s", what)
+
+    def _known(self, keys: Sequence[StoreKey], until: float) -> Work[list[BackendHealth] | None]:
         """Read what is remembered; None if the server is away."""
         began = self._clock()
         names = [self._name(key.digest) for key in keys]
-        answer = yield from self._asked(("read", names, []))
+        read = partial(values_in, count=len(keys))
+        answer = yield from self._asked(("read", names, []), read, until)
         if answer is None:
             return None
-        seconds, microseconds, *values = answer
+        now, values = answer
         # the server read its clock about halfway between the question and the answer
         halfway = (began + self._clock()) / 2
-        self._offset = int(seconds) + int(microseconds) / 1e6 - halfway
+        self._offset = now - halfway
         self._seen.update(zip(keys, values, strict=True))
         return [health_in(value) for value in values]
 
-    def _swapped(self, key: StoreKey, health: BackendHealth) -> Work[bool | None]:
+    def _swapped(self, key: StoreKey, health: BackendHealth, until: float) -> Work[bool | None]:
         """Replace the value that was seen last.
 
         Returns:
@@ -387,8 +434,9 @@ class RedisStore:
         last_end = max(health.until, health.tried_until)
         milliseconds = int(1000 * (last_end - self.now() + KEPT))
         arguments = [self._seen.get(key, ""), value, max(milliseconds, 1000)]
-        answer = yield from self._asked(("swap", [self._name(key.digest)], arguments))
+        command = ("swap", [self._name(key.digest)], arguments)
+        answer = yield from self._asked(command, swapped_in, until)
         if answer is None:
             return None
-        self._seen[key] = str(answer[1])
-        return bool(answer[0])
+        is_written, self._seen[key] = answer
+        return is_written

@@ -9,6 +9,7 @@ import orjson
 from attrs import asdict, fields_dict, frozen
 
 from rungwise.adapters.stores.memory import UNKNOWN
+from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.health.health import BackendHealth
 from rungwise.fsm.health.table import STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
@@ -86,3 +87,76 @@ def health_in(text: str) -> BackendHealth:
         and isinstance(value.get("why", ""), str)
     )
     return BackendHealth(**value, spent=tuple(spent)) if is_ours else UNKNOWN
+
+
+# Answers of the server: each function returns what an answer says, or raises a ValueError or a
+# TypeError if no script of ours says it.
+
+LARGEST_WAIT: Final = 10.0**6
+"""The most seconds that a quota lets anybody wait."""
+
+
+def anything(answer: Any) -> None:
+    """Read nothing."""
+
+
+def taken_in(answer: Any) -> tuple[float, bool, int]:
+    """Return the wait, whether there was room, and the processes of the last minute."""
+    wait, is_given, processes = answer
+    return _number(wait, LARGEST_WAIT), _flag(is_given), max(_whole(processes), 1)
+
+
+def held_in(answer: Any, levels: int) -> tuple[bool, list[tuple[Paid, float]]]:
+    """Return whether an amount is held, and for each level what is paid and its age."""
+    is_held, *counts = answer
+    if len(counts) != 4 * levels:
+        raise ValueError
+    found = []
+    for start in range(0, len(counts), 4):
+        attempts, tokens, money, age = counts[start : start + 4]
+        paid = Paid(_whole(attempts), _whole(tokens), _whole(money) * MICRO)
+        found.append((paid, _number(age, LARGEST)))
+    return _flag(is_held), found
+
+
+def values_in(answer: Any, count: int) -> tuple[float, list[str]]:
+    """Return the time of the server, in seconds since 1970, and so many values."""
+    seconds, microseconds, *values = answer
+    if len(values) != count or not all(isinstance(each, str) for each in values):
+        raise ValueError
+    return _whole(seconds) + _whole(microseconds) / 1e6, values
+
+
+def swapped_in(answer: Any) -> tuple[bool, str]:
+    """Return whether a value was replaced, and the one that is there now."""
+    is_written, value = answer
+    if not isinstance(value, str):
+        raise ValueError
+    return _flag(is_written), value
+
+
+def names_in(answer: Any) -> list[str]:
+    """Return the names of keys."""
+    if not all(isinstance(each, str) for each in answer):
+        raise ValueError
+    return sorted(answer)
+
+
+def _number(value: Any, most: float) -> float:
+    number = float(value)
+    if not 0 <= number <= most:
+        raise ValueError
+    return number
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number <= LARGEST:
+        raise ValueError
+    return number
+
+
+def _flag(value: Any) -> bool:
+    if value not in (0, 1, None):  # what is false in Lua comes as None
+        raise ValueError
+    return bool(value)
