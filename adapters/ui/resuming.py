@@ -101,7 +101,7 @@ class ResumableStreams:
 
     Use it in an `async with` block. A stream goes on without readers, until it ends or is
     cancelled. Of each, the newest 256 kB are kept until 5 minutes after its end; of more than 1 000
-    streams, the oldest is dropped. Ids are random, but who has one may read: the application checks
+    streams, the oldest that has ended is dropped, and none is started while all of them go on. Ids are random, but who has one may read: the application checks
     that a stream belongs to the user who asks.
 
         async with rungwise.ui.ResumableStreams() as streams:
@@ -132,6 +132,7 @@ class ResumableStreams:
 
         Raises:
             ConfigurationError: outside of the `async with` block, or these are no frames.
+            RungwiseError: as many streams as are kept have not ended yet.
         """
         if not isinstance(frames, Frames):
             raise ConfigurationError(
@@ -143,7 +144,11 @@ class ResumableStreams:
             )
         self._forget()
         if len(self._kept) >= MOST:
-            del self._kept[next(iter(self._kept))]
+            ended = (each for each, kept in self._kept.items() if kept.ended is not None)
+            oldest = next(ended, None)
+            if oldest is None:  # one that runs must stay: it can be read and cancelled
+                raise RungwiseError(f"{MOST} streams run already: wait until one has ended")
+            del self._kept[oldest]
         id = token_urlsafe()
         self._kept[id] = KeptStream(frames)
         self._group.start_soon(self._kept[id].run, self.clock)

@@ -140,8 +140,24 @@ async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert streams.read(id, 48) is not None
         now = 301.0
         assert streams.read(id, 48) is None
-        ids = [streams.start(sse(Source())) for _ in range(4)]
-        assert [streams.read(each) is None for each in ids] == [True, False, False, False]
+
+
+async def test_no_stream_that_runs_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "MOST", 3)
+    async with ResumableStreams() as streams:
+        sources = [Source() for _ in range(3)]
+        ids = [streams.start(sse(each)) for each in sources]
+        await settled()
+        with pytest.raises(rungwise.RungwiseError, match="3 streams run already"):
+            streams.start(sse(Source()))
+        assert all(streams.read(each) is not None for each in ids)
+        sources[1].say(DONE)
+        await settled()
+        ids.append(streams.start(sse(Source())))
+        assert [streams.read(each) is None for each in ids] == [False, True, False, False]
+        streams.cancel(ids[0])
+        await settled()
+        assert sources[0].is_closed
 
 
 async def test_a_synchronous_stream_is_read_in_a_thread() -> None:
