@@ -180,9 +180,11 @@ class RecordedCall(Recorded, Call):
         elif self._waiting is not None:
             self._waiting = evolve(self._waiting, wait=max(self._waiting.wait - gone, 0.0))
 
-    def found_open(self, why: str, now: float | None = None) -> Send | None:
+    def found_open(
+        self, why: str, now: float | None = None, *, has_text: bool | None = None
+    ) -> Send | None:
         """Leave a backend; see `Call`."""
-        send = super().found_open(why, now)
+        send = super().found_open(why, now, has_text=has_text)
         self._note("open", now, why=why)
         return send
 

@@ -101,8 +101,9 @@ class ResumableStreams:
 
     Use it in an `async with` block. A stream goes on without readers, until it ends or is
     cancelled. Of each, the newest 256 kB are kept until 5 minutes after its end; of more than 1 000
-    streams, the oldest that has ended is dropped, and none is started while all of them go on. Ids are random, but who has one may read: the application checks
-    that a stream belongs to the user who asks.
+    streams, the oldest that has ended is dropped, and none is started while all of them go on. Ids
+    are random, but who has one may read: the application checks that a stream belongs to the user
+    who asks.
 
         async with rungwise.ui.ResumableStreams() as streams:
             id = streams.start(rungwise.ui.sse(client.astream(question)))

@@ -176,19 +176,23 @@ class Call(CallRounds):
         """
         return self._sender.needs()
 
-    def found_open(self, why: str, now: float | None = None) -> Send | None:
+    def found_open(
+        self, why: str, now: float | None = None, *, has_text: bool | None = None
+    ) -> Send | None:
         """Leave the current backend, which is not to be asked now, and return what another is sent;
         None at the end.
 
         Arguments:
             why: the reason, for the journal.
             now: the time, as for `sending`.
+            has_text: whether text of an answer has come, where nobody has kept it; None for what
+                the call holds.
 
         Raises:
             IllegalEvent: nothing waits to be sent.
         """
         self.spending.pass_time(now)
-        return self._sender.found_open(why)
+        return self._sender.found_open(why, has_text=has_text)
 
     def arrive(self, keys: Sequence[int] = (0,), *, is_probe: bool) -> None:
         """Note that the current backend may be asked.

@@ -295,7 +295,7 @@ def _repeat(call: Call, step: Step) -> None:
     if call.journal.size >= step.number or (step.event == SKIPPED and not is_left(step)):
         return
     if is_left(step):
-        call.found_open(step.note or "", step.at)
+        call.found_open(step.note or "", step.at, has_text="has_text" in step.facts)
     elif step.event in ("sent", "ran_out"):
         send_again(call, step, step.at)
     else:

@@ -209,9 +209,9 @@ class _Play:
         call = self.call
         at = self._time(place, was)
         for step in self.left_before[was.number]:
-            call.found_open(step.note or "", at)
+            call.found_open(step.note or "", at, has_text="has_text" in step.facts)
         if is_left(was):
-            call.found_open(was.note or "", at)
+            call.found_open(was.note or "", at, has_text="has_text" in was.facts)
             return None
         if was.event in ("sent", "ran_out"):
             send_again(call, was, at)

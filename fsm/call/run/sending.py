@@ -164,9 +164,9 @@ class Sender:
             raise IllegalEvent(f"nothing waits to be sent in state {self.context.position.state!r}")
         return self.proposed
 
-    def found_open(self, why: str) -> Send | None:
+    def found_open(self, why: str, *, has_text: bool | None = None) -> Send | None:
         """Leave a backend that is not asked now, with nothing sent, and propose what another is
-        sent.
+        sent; see `Call.found_open`.
         """
         context = self.context
         position = context.position
@@ -180,7 +180,9 @@ class Sender:
             self._recorder.skip(position.state, [(context.chain.link, why)], proposal)
         else:
             facts = []
-            if not is_blank(answer.gathered or answer.spare):
+            if has_text is None:
+                has_text = not is_blank(answer.gathered or answer.spare)
+            if has_text:
                 facts.append("has_text")
             if has_next:
                 facts.append("has_next_backend")
@@ -226,6 +228,7 @@ class Sender:
         """Let the proposal go out, if it can still be afforded, and return what is sent; see
         `Call.sending`.
         """
+        waited_at = self.context.chain.index
         self._skip_compaction()
         share = self.context.spending.share
         if share is not None or self.context.spending.elapsed > self._affordable_until:
@@ -250,7 +253,7 @@ class Sender:
             granted = evolve(granted, send=evolve(granted.send, key=chain.key))
             if self._proposer.arrives():
                 notes.append(KEY.format(chain.key + 1))
-        if waited:
+        if waited and chain.index == waited_at:
             notes.append(QUOTA.format(waited))
         if granted.is_probe:
             notes.append(PROBE)
