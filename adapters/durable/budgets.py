@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import attrs
 from attrs import define, evolve, field, frozen
 
-from rungwise.adapters.durable.databases import is_postgres, path_of_file
+from rungwise.adapters.durable.databases import can_hold, is_postgres, path_of_file
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import MemoryStore
@@ -32,6 +32,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_whole
+from rungwise.fsm.values.label import short
 
 T = TypeVar("T")
 
@@ -319,6 +320,8 @@ def plain_within(within: object) -> list[Plain]:
             raise ConfigurationError(
                 "within: give the SharedBudget a name, by which other processes find it"
             )
+        if not can_hold(within.name):
+            raise ConfigurationError(f"within: no database can hold the name {short(within.name)}")
         if within.budget.seconds is not None:
             raise ConfigurationError(
                 f"within: durable calls share no seconds: give {within.name} seconds=None"

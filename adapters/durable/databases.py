@@ -24,6 +24,10 @@ from urllib.parse import urlsplit
 from attrs import define, field
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import short
+
+LONGEST_ID: Final = 200
+"""The most characters of an id."""
 
 KEEPALIVE: Final = (
     "tcp_keepalives_idle = 10",
@@ -61,6 +65,25 @@ def path_of_file(url: str) -> Path:
             "database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name"
         )
     return path
+
+
+def can_hold(text: str) -> bool:
+    """Tell whether every database holds a text: Postgres takes no NUL, and UTF-8 no half of a
+    surrogate pair.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def check_id(id: str) -> None:
+    """Refuse what cannot be the id of a call."""
+    is_id = isinstance(id, str) and id.strip() and len(id) <= LONGEST_ID and can_hold(id)
+    if not is_id:
+        what = f"a text of 1 to {LONGEST_ID} characters that a database can hold"
+        raise ConfigurationError(f"the id of a call must be {what}, not {short(id)}")
 
 
 def check_exists(url: str) -> None:

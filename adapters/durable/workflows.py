@@ -20,6 +20,7 @@ from rungwise.adapters.durable.budgets import (
     read_within,
     shared_with,
 )
+from rungwise.adapters.durable.databases import check_id
 from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain, read_event
 from rungwise.adapters.durable.import_paths import Modules
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 SAVE: Final[StepOptions] = {"name": "save"}
 """The step that writes what is new of a call."""
-
-LONGEST_ID: Final = 200
-"""The most characters of an id."""
 
 LOOK: Final = 0.25
 """Seconds between two looks for what is new of a stream."""
@@ -153,9 +151,7 @@ class Workflows:
         """
         from dbos import DBOS, SetWorkflowAttributes, SetWorkflowID
 
-        if not isinstance(id, str) or not id.strip() or len(id) > LONGEST_ID:
-            what = f"a text of 1 to {LONGEST_ID} characters"
-            raise ConfigurationError(f"the id of a call must be {what}, not {short(id)}")
+        check_id(id)
         work = self._work(request, options, returns, is_turn=is_turn, is_streaming=is_streaming)
         known, status = await self.known(id)
         if known is not None:
@@ -249,6 +245,7 @@ class Workflows:
         """
         from dbos import DBOS
 
+        check_id(id)
         status = await DBOS.get_workflow_status_async(id)
         if status is None or status.input is None:
             return None, ""

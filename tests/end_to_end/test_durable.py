@@ -409,6 +409,21 @@ def test_the_database_holds_no_key(
 NONSENSE: dict[str, tuple[Any, str]] = {
     "no id": (lambda durable: durable.start("", MESSAGES), "id of a call"),
     "a long id": (lambda durable: durable.start("x" * 201, MESSAGES), "id of a call"),
+    "half of a surrogate pair": (lambda durable: durable.start("\ud800", MESSAGES), "id of a call"),
+    "such a handle": (lambda durable: durable.handle("\ud800"), "id of a call"),
+    "a NUL": (lambda durable: durable.start("a\x00", MESSAGES), "id of a call"),
+    "a budget with half of one": (
+        lambda durable: durable.start(
+            "x", MESSAGES, within=SharedBudget(Budget(seconds=None), name="n\ud800")
+        ),
+        "no database can hold the name",
+    ),
+    "a budget with a NUL": (
+        lambda durable: durable.start(
+            "x", MESSAGES, within=SharedBudget(Budget(seconds=None), name="n\x00")
+        ),
+        "no database can hold the name",
+    ),
     "an unknown id": (lambda durable: durable.handle("nobody"), "there is no call"),
     "within": (
         lambda durable: durable.start("x", MESSAGES, within=object()),
