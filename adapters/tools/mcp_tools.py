@@ -6,9 +6,12 @@ package `mcp` cancels the task that opened it, and a call in that task would be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import anyio
+import anyio.to_thread
+import orjson
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError, ToolError
@@ -19,6 +22,12 @@ from rungwise.fsm.values.label import label
 
 MOST_PAGES: Final = 100
 """The most pages of tools that are read: a server may name a next one for ever."""
+
+MOST_TOOLS: Final = 1_000
+"""The most tools of a server; no model takes as many."""
+
+LARGEST_SCHEMA: Final = 200_000
+"""The most bytes of the schema of a tool, as JSON."""
 
 LONGEST_ERROR: Final = 500
 """The most characters of a server's error that a model gets."""
@@ -34,17 +43,26 @@ async def mcp_toolbox(session: Any) -> Toolbox:
             or later. It stays open for as long as the turn runs.
 
     Raises:
-        ConfigurationError: this is no session, or the schema of a tool is none.
+        ConfigurationError: this is no session, the schema of a tool is none or too large, or there
+            are too many tools.
     """
     members = [getattr(session, name, None) for name in ("list_tools", "call_tool")]
     if not all(map(callable, members)):
         raise ConfigurationError(
             f"mcp_toolbox takes a Client or a ClientSession of mcp, not {type(session).__name__}"
         )
+    listed = await _listed(session)
+    # a server may make much work here, and other tasks wait for the event loop
+    return await anyio.to_thread.run_sync(_toolbox, session, listed)
+
+
+def _toolbox(session: Any, listed: Sequence[Any]) -> Toolbox:
+    """Return the tools of a server."""
     tools = []
-    for tool in await _listed(session):
+    for tool in listed:
         schema = {"type": "object"}
         schema.update(tool.input_schema or {})
+        _check_size(tool.name, schema)
         tools.append(
             Tool(
                 McpCall(session, tool.name),
@@ -54,6 +72,19 @@ async def mcp_toolbox(session: Any) -> Toolbox:
             )
         )
     return Toolbox.of(tools)
+
+
+def _check_size(name: str, schema: Any) -> None:
+    """Refuse a schema that is too large, or nested too deeply."""
+    try:
+        size = len(orjson.dumps(schema))
+    except TypeError:
+        size = LARGEST_SCHEMA + 1
+    if size > LARGEST_SCHEMA:
+        raise ConfigurationError(
+            f"the schema of the tool {label(name)} has more than {LARGEST_SCHEMA} bytes, or is "
+            f"nested too deeply"
+        )
 
 
 async def _listed(session: Any) -> list[Any]:
@@ -74,6 +105,8 @@ async def _listed(session: Any) -> list[Any]:
         else:
             page = await session.list_tools(cursor=cursor)
         tools += page.tools
+        if len(tools) > MOST_TOOLS:
+            raise ConfigurationError(f"the server has more than {MOST_TOOLS} tools")
         cursor = page.next_cursor
         if not cursor:
             break

@@ -93,6 +93,8 @@ class RecordedBudget(SharedBudget):
         """Return the share of the call, with the steps that tell what the budget allowed."""
         verdicts = []
         for step in self._steps:
+            if is_left(step):  # health or a quota has decided that
+                continue
             if step.event in ("sent", "ran_out") or "reserve_left" in step.facts:
                 verdicts.append(step)
         return self.share_by(partial(RecordedShare, verdicts=verdicts))

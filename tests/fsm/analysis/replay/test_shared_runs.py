@@ -27,7 +27,7 @@ from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.fsm.analysis.replay.replay import replay
 from rungwise.fsm.call.policy import DEFAULT_POLICY
 from rungwise.fsm.call.run.call_journal import Journal
-from rungwise.fsm.call.run.sending import OPEN
+from rungwise.fsm.call.run.sending import FULL, OPEN
 from rungwise.testing import Clocks, Script, ScriptedReply
 
 CUT = ScriptedReply(text="Herons nest in the reeds", finish="length")
@@ -148,5 +148,19 @@ def test_who_waited_for_a_quota_in_vain_replays() -> None:
     assert sent.backend == 1
     call.receive(Reply("In the reeds.", stop_reason="stop"), 161.0)
     assert [step.event for step in call.journal.steps] == ["ran_out", "sent", "answered"]
+    again = replay(Journal.from_json(call.journal.to_json()))
+    assert list(again.journal.steps) == list(call.journal.steps)
+
+
+def test_a_call_that_no_quota_lets_through_replays_within_a_shared_budget() -> None:
+    """Two backends are left for their quotas at one moment: no budget has decided that."""
+    budget = SharedBudget(Budget(attempts=25))
+    chain = (PlainLink("one"), PlainLink("two"))
+    call = Call(Request("Where?"), DEFAULT_POLICY, chain, within=budget)
+    call.begin()
+    call.sending()
+    call.receive(Reply("", stop_reason="stop"))
+    assert call.found_open(f"{FULL}; 150 s are too many") is not None
+    assert call.found_open(f"{FULL}; 120 s are too many") is None
     again = replay(Journal.from_json(call.journal.to_json()))
     assert list(again.journal.steps) == list(call.journal.steps)
