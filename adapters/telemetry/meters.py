@@ -10,7 +10,7 @@ from attrs import define, field
 from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.telemetry.names import Attributes
+from rungwise.adapters.telemetry.names import OTHER, Attributes
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.engine.journal.record import Step
 
@@ -30,6 +30,8 @@ _SHARED: Final = (
     "error.type",
 )
 """The attributes of a span that its metrics have, too."""
+MOST_MODELS: Final = 100
+"""How many models that replies name are told apart."""
 _KINDS: Final = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -48,6 +50,7 @@ class Meters:
 
     meter: Meter
     _made: dict[str, Counter | Histogram] = field(factory=dict, init=False)
+    _models: set[str] = field(factory=set, init=False)  # that replies have named
 
     def watch_health(self, client: Client) -> None:
         """Report the health of each backend whenever the metrics are read: 1 if it may be asked,
@@ -83,6 +86,12 @@ class Meters:
             first_chunk: the seconds until a stream brought content; None if it is no stream.
         """
         of_call = _chosen(attributes, _SHARED)
+        model = of_call.get("gen_ai.response.model")
+        if model is not None and model not in self._models:
+            if len(self._models) >= MOST_MODELS:  # each is a series of its own
+                of_call["gen_ai.response.model"] = OTHER
+            else:
+                self._models.add(model)
         self._seconds("gen_ai.client.inference.duration", result.seconds, of_call)
         if first_chunk is not None:
             self._seconds("gen_ai.client.inference.time_to_first_chunk", first_chunk, of_call)

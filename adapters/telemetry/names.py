@@ -8,7 +8,8 @@ them yet. What the conventions have no word for (attempts, rungs, outcomes, cost
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -46,6 +47,11 @@ _BY_HOST: Final = {
 """The providers that the conventions name: by the protocol of a backend, and by the end of its
 host, which counts first.
 """
+OTHER: Final = "other"
+"""What stands for a name that a provider made up, or that might be a key."""
+SHORTEST_SECRET: Final = 8
+"""The fewest characters that may be a part of a key: shorter ones are found in most keys."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/@+-]{1,100}")
 _PORTS: Final = {"https": 443, "http": 80}
 """The ports that a URL without one means."""
 _NUMBERS: Final = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
@@ -121,8 +127,26 @@ def of_usage(usage: Usage) -> Attributes:
     return attributes
 
 
-def of_result(result: Result) -> Attributes:
-    """Return the attributes of how a call ended."""
+def shown(word: str, is_secret: Callable[[str], bool]) -> str:
+    """Return a provider's name for something, as others may read it: "other" for what is no short
+    name, or may be a key.
+
+    Arguments:
+        word: the name.
+        is_secret: tells whether a word is a key of the backend, or a part of one.
+    """
+    is_name = _NAME.fullmatch(word) is not None
+    is_key = len(word) >= SHORTEST_SECRET and is_secret(word)
+    return word if is_name and not is_key else OTHER
+
+
+def of_result(result: Result, is_secret: Callable[[str], bool]) -> Attributes:
+    """Return the attributes of how a call ended.
+
+    Arguments:
+        result: of the call.
+        is_secret: as for `shown`.
+    """
     attributes: Attributes = {
         "rungwise.outcome": result.outcome,
         "rungwise.attempts": result.attempts,
@@ -132,20 +156,25 @@ def of_result(result: Result) -> Attributes:
     if result.cost is not None:
         attributes["rungwise.cost"] = result.cost
     if result.reply is not None:
-        attributes |= _of_reply(result.reply)
+        attributes |= _of_reply(result.reply, is_secret)
     if not result.is_success:
         attributes["error.type"] = error_of(result)
     return attributes
 
 
-def _of_reply(reply: Reply) -> Attributes:
-    """Return the attributes of the reply that ended a call; a server may leave out either name."""
+def _of_reply(reply: Reply, is_secret: Callable[[str], bool]) -> Attributes:
+    """Return the attributes of the reply that ended a call; a server may leave out either name.
+
+    Arguments:
+        reply: the reply.
+        is_secret: as for `shown`.
+    """
     attributes: Attributes = {}
     if isinstance(reply.model, str):
-        attributes["gen_ai.response.model"] = reply.model
+        attributes["gen_ai.response.model"] = shown(reply.model, is_secret)
     id = reply.raw.get("id") if isinstance(reply.raw, Mapping) else None
     if isinstance(id, str):
-        attributes["gen_ai.response.id"] = id
+        attributes["gen_ai.response.id"] = shown(id, is_secret)
     attributes["gen_ai.response.finish_reasons"] = [reply.stop_reason or "error"]
     return attributes
 

@@ -43,6 +43,7 @@ from rungwise.adapters.telemetry.names import (
     of_result,
     of_usage,
     output_of,
+    shown,
 )
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.run.recording import Follower, Observer, logger, observer_of
@@ -272,7 +273,7 @@ class TracedCall(TracedRun):
     def _end(self, span: Span) -> None:
         """End the span of the call, and count the call."""
         result = self.call.result
-        attributes = {**self._attributes, **of_result(result)}
+        attributes = {**self._attributes, **of_result(result, self.call.link.is_secret)}
         if self._first is not None and self.call.is_streaming:
             attributes["gen_ai.response.time_to_first_chunk"] = self._first
         if self.tracing.may_quote:
@@ -294,9 +295,11 @@ class TracedTurn(TracedRun):
     # the span of each tool that runs, and when it began, by the identity of its call
     _tools: dict[int, tuple[Span, float]] = field(factory=dict, init=False)
     _ran: int = field(default=0, init=False)  # how many tools have ended
+    _call: Call | None = field(default=None, init=False)  # that asked for the tools
 
     def watch(self, call: Call) -> Observer:
         """Return the observer of a call of the turn."""
+        self._call = call
         return TracedCall(
             self.tracing, self.also and observer_of(self.also, call), call, lambda: self.within
         )
@@ -344,9 +347,10 @@ class TracedTurn(TracedRun):
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.name,
-            "gen_ai.tool.call.id": call.id,
             "gen_ai.tool.type": "function",
         }
+        if self._call is not None:  # else the turn began with tools
+            attributes["gen_ai.tool.call.id"] = shown(call.id, self._call.link.is_secret)
         if run.tool.explained:
             attributes["gen_ai.tool.description"] = run.tool.explained
         if self.tracing.may_quote:

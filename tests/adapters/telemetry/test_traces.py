@@ -26,6 +26,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import rungwise
 from rungwise import Client, OpenAIChat, ToolCall
+from rungwise.adapters.telemetry import meters
 from rungwise.adapters.telemetry.names import of_link
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
@@ -575,3 +576,57 @@ def test_spans_of_a_remote_parent_pass_it_on_without_an_sdk() -> None:
         with suppress(ValueError):
             detach(token)
     assert provider.requests[0].headers["traceparent"].split("-")[1:3] == [f"{7:032x}", f"{9:016x}"]
+
+
+KEY = "sk-7b1e4c0f9a2d4e63b5c8"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        KEY,
+        f"x-{KEY}",
+        KEY[3:],
+        "a model with blanks",
+        "m" * 101,
+        "ünïcode",
+        "<script>",
+    ],
+)
+def test_a_name_that_a_provider_makes_up_is_other(named: str, seen: Seen) -> None:
+    calls = [ToolCall(named, "look", "{}")]
+    script = [ScriptedReply(model=named, tool_calls=calls), ScriptedReply("Grey.", model=named)]
+    with EmbeddedProvider(Script(script)) as provider:
+        backend = OpenAIChat("gpt-5", base_url=provider.base_url, api_key=KEY)
+        client = rungwise.otel.instrument(
+            Client(backend), tracer_provider=seen.tracers, meter_provider=seen.meters
+        )
+        with client:
+            client.turn("Look.", tools={"look": lambda: "grey"})
+    told = json.dumps([dict(span.attributes or {}) for span in seen.spans])
+    told += json.dumps([str(metric) for metric in seen.metrics().values()])
+    assert '"gen_ai.response.model": "other"' in told
+    assert json.dumps(named)[1:-1] not in told
+
+
+@pytest.mark.parametrize("named", ["gpt-5-2026-01-01", "meta-llama/Llama-4:free", "a@b+c_d.gguf"])
+def test_the_name_of_a_model_is_told_as_it_is(named: str, seen: Seen) -> None:
+    script = Script([ScriptedReply("Grey.", model=named)])
+    with EmbeddedProvider(script) as provider, seen.client(provider) as client:
+        client.call("Look.")
+    [call] = seen.named("chat")
+    assert call.attributes is not None
+    assert call.attributes["gen_ai.response.model"] == named
+
+
+def test_metrics_tell_a_bounded_number_of_models_apart(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meters, "MOST_MODELS", 3)
+    script = Script([ScriptedReply("Grey.", model=f"m-{number}") for number in range(6)])
+    with EmbeddedProvider(script) as provider, seen.client(provider) as client:
+        for _ in range(6):
+            client.call("Look.")
+    points = seen.metrics()["rungwise.attempts"].data.data_points
+    names = {point.attributes["gen_ai.response.model"] for point in points}
+    assert names == {"m-0", "m-1", "m-2", "other"}

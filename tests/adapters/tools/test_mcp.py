@@ -5,9 +5,11 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -158,3 +160,67 @@ def test_a_turn_without_an_event_loop_says_what_to_do(server: Any) -> None:
                 assert provider.requests == []
 
     asyncio.run(run())
+
+
+class Session:
+    """A session that lists tools, page by page."""
+
+    def __init__(self, *pages: list[Any]) -> None:
+        self.pages = pages
+
+    async def list_tools(self, cursor: str | None = None) -> Any:
+        place = int(cursor or 0)
+        following = str(place + 1) if place + 1 < len(self.pages) else None
+        return SimpleNamespace(tools=self.pages[place], next_cursor=following)
+
+    async def call_tool(self, name: str, arguments: Any) -> None: ...
+
+
+def listed(name: str, schema: Any) -> Any:
+    return SimpleNamespace(name=name, description="", input_schema=schema)
+
+
+def nested(depth: int) -> Any:
+    schema: Any = {}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+HUGE = {
+    "many properties": [
+        [listed("t", {"properties": {f"p{number}": {} for number in range(100_000)}})]
+    ],
+    "a long text": [[listed("t", {"description": "x" * 300_000})]],
+    "deeply nested": [[listed("t", nested(5_000))]],
+    "many tools": [[listed(f"t{number}", {}) for number in range(10_000)]],
+    "many tools on many pages": [
+        [listed(f"t{page} {number}", {}) for number in range(100)] for page in range(50)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_what_is_too_much_for_any_model_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"too deeply|more than 1000 tools"):
+        anyio.run(rungwise.mcp_toolbox, Session(*HUGE[name]))
+
+
+def test_other_tasks_go_on_while_tools_are_read() -> None:
+    threads: set[int] = set()
+
+    class Listed:
+        name = "t"
+        description = ""
+
+        @property
+        def input_schema(self) -> dict[str, Any]:
+            threads.add(threading.get_ident())
+            return {}
+
+    async def read() -> None:
+        await rungwise.mcp_toolbox(Session([Listed()]))
+        assert threads
+        assert threading.get_ident() not in threads
+
+    anyio.run(read)
