@@ -83,6 +83,12 @@ def _no_redirects(http: Any) -> dict[str, bool]:
     return {"follow_redirects": False} if named else {}
 
 
+def _is_over_aiohttp(http: Any) -> bool:
+    """Tell whether a client of httpx sends over aiohttp."""
+    kinds = [*type(http).__mro__, *type(getattr(http, "_transport", None)).__mro__]
+    return any(kind.__module__.partition(".")[0] == "httpx_aiohttp" for kind in kinds)
+
+
 def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> Any:
     """Build a request with a client.
 
@@ -92,7 +98,11 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
         limits: those of the attempt.
         trace: takes the events of httpcore.
     """
-    extensions = {"timeout": limits.timeout_extension(), "trace": trace}
+    timeouts = limits.timeout_extension()
+    if _is_over_aiohttp(http):
+        # which sends no events, and whose timeout of the pool is that of names, too
+        timeouts["pool"] = timeouts["connect"]
+    extensions = {"timeout": timeouts, "trace": trace}
     headers = dict(request.headers)
     try:
         return http.build_request(

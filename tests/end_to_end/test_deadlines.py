@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import httpx
+import httpx_aiohttp
 import pytest
 
 import rungwise
@@ -440,3 +442,34 @@ def test_no_thread_is_left_behind_by_what_has_ended(way: str) -> None:
         gc.collect()
     until(lambda: threading.active_count() <= before - 1)  # the server's own thread is gone as well
     client.close()
+
+
+def over_aiohttp() -> Any:
+    return httpx.AsyncClient(transport=httpx_aiohttp.AiohttpTransport(), timeout=None)
+
+
+@pytest.mark.parametrize("made", [over_aiohttp, httpx_aiohttp.HttpxAiohttpClient])
+def test_a_slow_name_has_the_time_to_connect_over_aiohttp_too(made: Any, names: Any) -> None:
+    """aiohttp counts a lookup as a part of getting a connection from its pool."""
+    policy = rungwise.Policy(
+        limits=rungwise.Limits(retries=0),
+        timeouts=rungwise.Timeouts(connect=BUDGET, first_token=20),
+    )
+    ended: list[Any] = []
+
+    async def call() -> None:
+        async with made() as http:
+            client = rungwise.Client(
+                backend("http://slow.test:1/v1"), async_http=http, policy=policy
+            )
+            try:
+                await client.acall("Where?")
+            except rungwise.CallError as error:
+                ended.append(error.result)
+
+    # `asyncio.run` waits for the lookup at its end
+    threading.Thread(target=lambda: asyncio.run(call()), daemon=True).start()
+    until(lambda: ended)
+    [result] = ended
+    assert [failure.reason for _, failure in result.failures] == ["timeout"]
+    assert result.seconds < CEILING
