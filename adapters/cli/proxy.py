@@ -181,14 +181,18 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
             asyncio.get_running_loop().call_later(drain, app.end)
             await super().shutdown(sockets)
 
-    connections = 4 * most + 100
-    limits: dict[str, Any] = {
-        "timeout_graceful_shutdown": int(drain) + 2,
-        "limit_concurrency": 2 * connections,  # idle ones too, and strangers
-        "http": guarded(connections, app.knows),
-    }
-    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
-    return Draining(uvicorn.Config(app, lifespan="off", **quiet, **limits))
+    connections = 4 * most + 100  # idle ones too
+    config = uvicorn.Config(
+        app,
+        http=guarded(connections, app.knows),
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=2 * connections,  # with the strangers
+        timeout_graceful_shutdown=int(drain) + 2,
+    )
+    return Draining(config)
 
 
 def _app(
@@ -241,7 +245,7 @@ def _app(
         most=most,
         forwards=forward,
         metrics=metrics,
-        hosts=frozenset(host.lower() for host in hosts),
+        hosts=frozenset(map(str.lower, hosts)),
     )
 
 

@@ -12,9 +12,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import isfinite
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -31,7 +30,7 @@ from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_whole
+from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import short
 
 T = TypeVar("T")
@@ -51,6 +50,10 @@ WRITE: Final = (
 )
 
 
+HELD: Final = 3
+"""How many numbers are held for an attempt."""
+
+
 @define
 class BudgetRow:
     """What is spent of a budget, and held."""
@@ -65,14 +68,12 @@ class BudgetRow:
     @property
     def is_sound(self) -> bool:
         """Tell whether its values are of a kind that we write."""
-        amounts = [self.attempts, self.tokens, self.money]
-        moments = [self.began]
-        for attempt, until, tokens, money in self.holds:
-            if not isinstance(attempt, str):
+        numbers = [self.began, self.attempts, self.tokens, self.money]
+        for attempt, *held in self.holds:
+            if not isinstance(attempt, str) or len(held) != HELD:
                 return False
-            amounts += [tokens, money]
-            moments.append(until)
-        return all(is_whole(each, 0) for each in amounts) and all(map(isfinite, moments))
+            numbers += held
+        return all(is_number(each, 0) for each in numbers)
 
     def expire(self, now: float) -> None:
         """Count what nobody has paid in time: it has used all that it held."""
@@ -339,3 +340,18 @@ def read_within(levels: Sequence[Plain]) -> SharedBudget | None:
         others = {name: level[name] for name in ("name", "without_store")}
         within = SharedBudget(Budget(**level["budget"]), within, **others)
     return within
+
+
+def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
+    """Return what is left of a budget, or raise a ConfigurationError if nothing is."""
+    left = {}
+    for name in attrs.fields_dict(Budget):
+        ceiling = getattr(budget, name)
+        if ceiling:
+            left[name] = ceiling - spent.get(name, 0)
+    for name, amount in left.items():
+        if amount <= 0:
+            raise ConfigurationError(
+                f"it has spent all of its {name.replace('_', ' ')}: nothing is left to start again"
+            )
+    return evolve(budget, **left)

@@ -136,6 +136,7 @@ class Engine:
         assert self.url is not None
         if not _logger.handlers:
             _logger.addHandler(logging.NullHandler())  # or DBOS logs to stderr
+        own_rows = {"connect_args": connect_args(self.url)}
         DBOS(
             config={
                 "name": "rungwise",
@@ -143,7 +144,7 @@ class Engine:
                 "executor_id": self.name,
                 "application_version": VERSION,
                 "serializer": DBOSPortableJSONSerializer(),
-                "db_engine_kwargs": {"connect_args": connect_args(self.url)},
+                "db_engine_kwargs": own_rows,
                 "max_executor_threads": THREADS,
             }
         )

@@ -25,11 +25,8 @@ PATH: Final = "import path"
 
 def _checked(modules: Sequence[str]) -> tuple[str, ...]:
     """Return the names of modules, or raise a ConfigurationError."""
-    are_names = not isinstance(modules, str) and all(isinstance(each, str) for each in modules)
-    if not are_names:
-        raise ConfigurationError(
-            f'modules must be a list of names such as ["app.tools"], not {short(modules)}'
-        )
+    if isinstance(modules, str):
+        raise ConfigurationError(f"modules must be a list of names, such as [{modules!r}]")
     return tuple(modules)
 
 

@@ -13,6 +13,7 @@ import attrs
 import orjson
 from attrs import evolve, frozen
 
+from rungwise.adapters.durable.budgets import left_of
 from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver, Saver
 from rungwise.adapters.durable.forms import (
     Plain,
@@ -21,25 +22,31 @@ from rungwise.adapters.durable.forms import (
     plain_turn_result,
     read_request,
 )
-from rungwise.adapters.durable.import_paths import Modules
+from rungwise.adapters.durable.import_paths import PATH, Modules
 from rungwise.adapters.durable.recorded import Entry
 from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
-from rungwise.adapters.durable.turn_work import asked_of_turn, new_turn
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.stores.sharing import Shared
+from rungwise.adapters.turn.turn_options import Planned
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Timeouts
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.call_journal import read_policy
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tools import Tool, Toolbox
 from rungwise.fsm.turn.turn_journal import read_turn_policy
+from rungwise.fsm.values.frozen_map import thawed
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
+
+
+FUNCTIONS: Final = ("executor", "compactor")
+"""The options of a turn that are functions."""
 
 
 def digest_of(plain: Any) -> str:
@@ -302,22 +309,88 @@ def _prepared_turn(
     return Prepared(turn, policy.of_calls.timeouts, run_turn)
 
 
-def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
-    """Return what is left of a budget, or raise a ConfigurationError if nothing is."""
-    left = {}
-    for name in attrs.fields_dict(Budget):
-        ceiling = getattr(budget, name)
-        if ceiling:
-            left[name] = ceiling - spent.get(name, 0)
-    for name, amount in left.items():
-        if amount <= 0:
-            raise ConfigurationError(
-                f"it has spent all of its {name.replace('_', ' ')}: nothing is left to start again"
-            )
-    return evolve(budget, **left)
-
-
 CHANGED: Final = (
     "its policy, its table or its chain has changed since this call began: run it under the old "
     "one, or pass restart=True to start it again on what is left of its budget"
 )
+
+
+def asked_of_turn(options: Mapping[str, Any], modules: Modules) -> Plain:
+    """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one
+    cannot be stored.
+    """
+    tools = options.get("tools")
+    approvals = options.get("approvals")
+    plain: Plain = {"tools": None, "approvals": None}
+    if tools is not None:
+        toolbox = Toolbox.of(tools, options.get("executor"))
+        plain["tools"] = [_plain_tool(tool, modules) for tool in toolbox.tools.values()]
+    if approvals is not None:
+        plain["approvals"] = dict(approvals)
+    for name in FUNCTIONS:
+        if options.get(name) is not None:
+            plain[name] = modules.path_of(options[name], f"the {name} of a durable turn")
+    return plain
+
+
+def new_turn(
+    client: Client,
+    asked: Plain,
+    request: Request,
+    policy: TurnPolicy,
+    modules: Modules,
+    **settings: Any,
+) -> Planned:
+    """Return a turn that has not begun.
+
+    Arguments:
+        client, policy: run it.
+        asked: what `asked_of_turn` wrote.
+        request: what it is asked.
+        modules: hold the functions that it may name.
+        settings: its `verdict`, what it `returns`, and its `deadline`.
+
+    Raises:
+        ConfigurationError: a function cannot be imported.
+    """
+    options: Any = {}
+    for name in FUNCTIONS:
+        if name in asked:
+            options[name] = modules.found(asked[name], f"the {name}")
+    if asked["tools"] is not None:
+        options["tools"] = [_read_tool(plain, modules) for plain in asked["tools"]]
+    options["policy"] = policy
+    options["approvals"] = asked["approvals"]
+    options["verdict"] = settings.pop("verdict")
+    runtime = client.runtime
+    return Planned.of(
+        request,
+        options,
+        runtime.chain,
+        runtime.policy,
+        runtime.compactor,
+        RecordedTurn,
+        **{**runtime.call_options, **settings},
+    )
+
+
+def _plain_tool(tool: Tool, modules: Modules) -> Plain:
+    """Return a tool as plain data, its functions by their import paths."""
+    plain: Plain = {}
+    for each in attrs.fields(Tool):
+        if not each.init:
+            continue
+        value = getattr(tool, each.name)
+        if callable(value) and each.name in ("function", "needs_approval"):
+            what = f"the {each.name} of the tool {tool.name!r} of a durable turn"
+            value = {PATH: modules.path_of(value, what)}
+        plain[each.name] = thawed(value)
+    return plain
+
+
+def _read_tool(plain: Plain, modules: Modules) -> Tool:
+    """Return the tool that `_plain_tool` wrote."""
+    values = {}
+    for name, value in plain.items():
+        values[name] = modules.at_path(value, f"the {name} of a tool")
+    return Tool(**values)

@@ -25,25 +25,12 @@ CAPS: Final = frozenset(
 """The output caps of all protocols: a server may read another one than its own."""
 
 ANSWERS: Final = frozenset(
-    {
-        "n",
-        "best_of",
-        "candidateCount",
-        "candidate_count",
-        "num_return_sequences",
-    }
+    {"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"}
 )
 """How many answers are written, each up to the cap."""
 
-MODELS: Final = frozenset({"model", "models", "fallbacks", "fallback_models"})
-"""What names models."""
-
-TIERS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "service_tier": (None, "auto", "default", "flex", "standard", "standard_only"),
-    "serviceTier": (None, "standard", "flex"),
-    "speed": (None, "standard"),
-}
-"""The values of a request that cost no more than the price of the model."""
+OTHER_MODELS: Final = ("models", "fallbacks", "fallback_models")
+"""What names models beside the one that is asked."""
 
 
 def cap_in(body: Mapping[str, Any]) -> int | None:
@@ -62,20 +49,11 @@ def cap_in(body: Mapping[str, Any]) -> int | None:
 
 def models_in(body: Mapping[str, Any]) -> Iterator[str]:
     """Yield the models that a body names beside its own."""
-    named = [value for name, value in body.items() if name in MODELS - {"model"}]
+    for name in OTHER_MODELS:
+        yield from _texts(body.get(name))
     for tool in list_of(body.get("tools")):
         if isinstance(tool, Mapping):
-            named += [value for name, value in tool.items() if name in MODELS]
-    for value in named:
-        yield from _texts(value)
-
-
-def dear_in(body: Mapping[str, Any]) -> str | None:
-    """Return what in a body costs more than the price of its model; None for nothing."""
-    for name, cheap in TIERS.items():
-        if body.get(name) not in cheap:
-            return name
-    return None
+            yield from _texts(tool.get("model"))
 
 
 def _settings(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ import orjson
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.gateway.accounts import cap_in, dear_in, models_in
+from rungwise.adapters.gateway.accounts import cap_in, models_in
 from rungwise.adapters.gateway.answers import PREFIX, Problem
 from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.forwarded import Forward
@@ -126,7 +126,7 @@ class Gateway:
             limits: the options that its headers ask for.
             body: the request itself, for what the chain cannot express.
         """
-        _check_price(client, request.body, limits)
+        _check_models(client, request.body)
         is_own = _speaks(client.chain[0], language)
         asked = read(language.api, request.body, is_own=is_own)
         shown = request  # what the answer repeats
@@ -187,22 +187,12 @@ def _speaks(backend: Any, language: SpokenLanguage) -> bool:
     return getattr(backend, "API", None) == language.api
 
 
-def _check_price(client: Client, body: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
-    """Raise a ConfigurationError for what costs something else than the chain says.
-
-    Arguments:
-        client: its chain and its policy.
-        body: of the request.
-        limits: the options that its headers ask for.
-    """
+def _check_models(client: Client, body: Mapping[str, Any]) -> None:
+    """Raise a ConfigurationError for a model whose price the chain does not know."""
     allowed = {getattr(each, "model", None) for each in client.chain}
     for model in models_in(body):
         if model not in allowed:
             raise ConfigurationError(f"{label(model)!r} is no model of the chain: leave it out")
-    budget = limits.get("policy", client.policy).budget
-    dear = dear_in(body)
-    if budget.money is not None and dear is not None:
-        raise ConfigurationError(f"{dear}: money is limited, and its price is not known")
 
 
 def _options_in(

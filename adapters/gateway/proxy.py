@@ -49,7 +49,7 @@ class Proxy(Asgi):
     forwards: bool = False
     metrics: Metrics | None = None
     # the names under which it answers; none for any with a key, and for loopback names without one
-    hosts: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    hosts: frozenset[str] = frozenset()
     _count: int = field(default=0, init=False)
 
     async def answer(

@@ -85,8 +85,8 @@ def _no_redirects(http: Any) -> dict[str, bool]:
 
 def _is_over_aiohttp(http: Any) -> bool:
     """Tell whether a client of httpx sends over aiohttp."""
-    kinds = [*type(http).__mro__, *type(getattr(http, "_transport", None)).__mro__]
-    return any(kind.__module__.partition(".")[0] == "httpx_aiohttp" for kind in kinds)
+    kind = type(getattr(http, "_transport", None))
+    return kind.__module__.startswith("httpx_aiohttp")
 
 
 def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> Any:

@@ -32,58 +32,17 @@ import errno
 import os
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Any
 
 import httpx
 
 from rungwise.adapters.http.cancellation import SLICE
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.waiting import Operation, WaitFor, Want, check, is_ready
-
-Address = tuple[int, tuple[Any, ...]]
-"""The family of an address, and the address in the form that a socket of it takes."""
-
-
-class _Lookup(threading.Thread):
-    """Look up a name, however long that takes."""
-
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(name=f"rungwise looks up {host}", daemon=True)
-        self.host = host
-        self.port = port
-        self.is_done = threading.Event()
-        self.addresses: list[Address] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            self.addresses = [(family, address) for family, _, _, _, address in addresses]
-        except Exception as error:
-            self.error = error
-        with _lock:
-            _lookups.pop(self.host, None)
-        self.is_done.set()
-
-
-_lock = threading.Lock()
-_lookups: dict[str, _Lookup] = {}  # those under way, by host
-
-
-def _forget() -> None:
-    """Start anew in a forked child, where none of these threads runs."""
-    global _lock
-    _lock = threading.Lock()
-    _lookups.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+from rungwise.adapters.lookups import Address, lookup_of
 
 
 def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]:
@@ -108,25 +67,16 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
         bare, _, scope = host.partition("%")
         index = socket.if_nametoindex(scope) if scope else 0
         return [(socket.AF_INET6, (bare, port, 0, index))]
-    with _lock:
-        lookup = _lookups.get(host)
-        if lookup is None:
-            lookup = _Lookup(host, port)
-            try:
-                lookup.start()
-            except RuntimeError as error:
-                raise httpx.ConnectError(
-                    "no thread could be started to look up the host"
-                ) from error
-            _lookups[host] = lookup
+    try:
+        lookup = lookup_of(host, port)
+    except RuntimeError as error:
+        raise httpx.ConnectError("no thread could be started to look up the host") from error
     yield WaitFor(lookup.is_done, "read", until)
     if not lookup.is_done.is_set():
         raise httpx.ConnectTimeout("the name of the host was not found in time")
     if lookup.error is not None or not lookup.addresses:
         raise httpx.ConnectError("the name of the host cannot be found") from lookup.error
-    if port == lookup.port:
-        return lookup.addresses
-    return [(family, (address[0], port, *address[2:])) for family, address in lookup.addresses]
+    return lookup.at(port)
 
 
 STAGGER = 0.25

@@ -20,9 +20,7 @@ import redis.connection
 from redis import ConnectionError as RedisConnectionError
 from redis import TimeoutError as RedisTimeoutError
 
-from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.sockets import addresses_of
-from rungwise.adapters.http.waiting import run
+from rungwise.adapters.lookups import lookup_of
 
 LARGEST_ANSWER: Final = 2**24
 """The most bytes that are read of the answer to a command."""
@@ -102,9 +100,10 @@ class _Bounded:
 class _OverTcp(redis.connection.Connection):
     def _connect(self) -> Any:
         """Connect to the first address that answers."""
-        fault: Exception | None = None
-        lookup = addresses_of(self.host, self.port, BOUNDS.until)
-        for family, address in run(lookup, Cancellation()):
+        lookup = lookup_of(self.host, self.port)
+        lookup.is_done.wait(BOUNDS.seconds_left())
+        fault = lookup.error
+        for family, address in lookup.at(self.port):
             sock = socket.socket(family, socket.SOCK_STREAM)
             try:
                 sock.settimeout(BOUNDS.seconds_left())

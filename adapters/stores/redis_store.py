@@ -23,13 +23,11 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
-
-import httpx
 
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.redis_scripts import EPOCH, SCRIPTS
 from rungwise.adapters.stores.redis_values import (
     MICRO,
     StoreKey,
@@ -58,43 +56,14 @@ T = TypeVar("T")
 
 LOGGER: Final = logging.getLogger("rungwise")
 
-EPOCH: Final = 1_700_000_000
-"""The moment from which meters and budgets count, in seconds since 1970."""
-
 TIMEOUT: Final = 0.5
 """Seconds that an operation may take, with its connection and all its commands."""
 
-LISTING: Final = 5.0
-"""Seconds that listing everything may take."""
-
-AWAY: Final = 1.0
-"""Seconds for which nobody asks a server that did not answer."""
-
+LISTING: Final = 5.0  # seconds that listing everything may take
+AWAY: Final = 1.0  # seconds for which nobody asks a server that did not answer
+TRIES: Final = 8  # how often to try a change while other processes come first
+# seconds for which the server keeps a value after the last moment that it names
 KEPT: Final = 3_600.0
-"""Seconds for which the server keeps a value after the last moment that it names."""
-
-TRIES: Final = 8
-"""How often to try a change while other processes come first."""
-
-
-def _script(*names: str) -> str:
-    """Return a script of some files in `lua/`: the last one uses what those before it define."""
-    script = f"local EPOCH = {EPOCH}\n"
-    for name in names:
-        file = Path(__file__).with_name("lua") / f"{name}.lua"
-        script += file.read_text(encoding="utf-8")
-    return script
-
-
-SCRIPTS: Final = {
-    "read": _script("value", "read"),
-    "swap": _script("value", "swap"),
-    "take": _script("value", "tables", "meter", "take"),
-    "pay": _script("value", "tables", "meter", "pay"),
-    "hold": _script("value", "tables", "budgets", "hold"),
-    "paid": _script("value", "tables", "budgets", "paid"),
-}
-"""What runs in Redis, each in one step. Values that are not ours count as nothing."""
 
 
 class RedisStore:
@@ -133,17 +102,6 @@ class RedisStore:
             raise ConfigurationError(
                 "store must be a URL such as redis://localhost:6379/0"
             ) from None
-        # whatever redis-py makes of an answer that is none
-        self._errors = (
-            redis.RedisError,
-            httpx.TransportError,
-            OSError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-        )
         self._bounds = BOUNDS
         self._scripts = {
             name: self._redis.register_script(script) for name, script in SCRIPTS.items()
@@ -371,7 +329,7 @@ class RedisStore:
             if name == "scan":
                 return list(self._redis.scan_iter(keys, count=1_000))
             return self._scripts[name](keys=keys, args=values)
-        except self._errors as error:
+        except Exception as error:  # whatever redis-py makes of an answer that is none
             return error
 
     def _name(self, digest: str) -> str:

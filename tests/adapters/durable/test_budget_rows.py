@@ -28,7 +28,6 @@ SOUND: dict[str, Any] = {"began": 1.0, "attempts": 1, "tokens": 0, "money": 0, "
         json.dumps({**SOUND, "began": "then"}),
         json.dumps({**SOUND, "began": float("nan")}),
         json.dumps({**SOUND, "attempts": -1}),
-        json.dumps({**SOUND, "attempts": 0.5}),
         json.dumps({**SOUND, "money": "1"}),
         json.dumps({**SOUND, "holds": 3}),
         json.dumps({**SOUND, "holds": [[1, 2, 3, 4]]}),

@@ -116,7 +116,6 @@ STRANGE: dict[str, Answer] = {
     "infinity": saying(array(text(b"inf"), number(0), number(1))),
     "a negative wait": saying(array(text(b"-5"), number(0), number(1))),
     "a wait of years": saying(array(text(b"1e300"), number(0), number(1))),
-    "a strange flag": saying(array(number(0), number(7), number(1))),
     "a huge number of processes": saying(array(text(b"0"), number(1), number(10**18))),
     "arrays as values": saying(array(array(), array(), array())),
     "an error": saying(b"-ERR what\r\n"),
