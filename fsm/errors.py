@@ -49,7 +49,12 @@ class TableError(ConfigurationError):
     paints the path on the diagram of the table.
     """
 
-    def __init__(self, message: str, path: tuple[Any, ...] = (), table: Any = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        path: tuple[Any, ...] = (),
+        table: Any = None,
+    ) -> None:
         super().__init__(message)
         self.path = path
         self.table = table
