@@ -2,8 +2,7 @@
 
 * `Call` takes a `Request` and returns what to `Send`; pass it the `Reply` or `Failure` that came
   back. A `Link` (`PlainLink`) describes a backend to it; `AttemptClocks` are the limits of one
-  attempt. A
-  `Turn` returns an `Action`: `MakeCall`, `RunTools` (each a `ToolRun`, answered with a
+  attempt. A `Turn` returns an `Action`: `MakeCall`, `RunTools` (each a `ToolRun`, answered with a
   `ToolOutcome`) or `Compact`. A driver that breaks the order gets an `IllegalEvent`;
   `BrokenMachine` is a defect of the table.
 * A `Backend` writes a `Send` as an `HttpRequest` and has a `Decoder` for streams. `LEARNED` holds

@@ -65,8 +65,7 @@ FLOORS = (
     {"rungwise"},
 )
 """The rooms, each of which imports nothing but itself and the floors before it. Those of a wing
-have
-the name of the wing before theirs.
+have the name of the wing before theirs.
 """
 
 LATE_IMPORTS_ALLOWED = {

@@ -25,7 +25,6 @@ ALLOWED = {
     "_fields": "likewise",
     "_exit": "os._exit: the demo of crashes ends its process as a crash does",
     "_get_running_loop": "asyncio's, documented: asks without raising where no loop runs",
-    "_is_owned": "RLock's: whether this thread holds the lock of a queue; nothing public says it",
     "_transport": "httpx's: nothing public says over what a client sends",
     "_registry": "jsonschema's: its validator resolves references by it",
     "_resolver": "jsonschema's, of an older version: likewise",

@@ -4,10 +4,10 @@ Theory: the state under a clock
 
 Under a budget of seconds a call does other things at 20 s than at 550 s: an attempt ends where its
 backend's part of the budget ends (`AttemptClocks.ends_by`), a wait that would end later is not
-begun
-(`ran_out`), and one that a service asks for may no longer fit. So the state is a configuration with
-the time. A probability becomes a distribution over the points of a grid (`grid.py`) from 0 to the
-budget. A duration or a wait moves it, and what moves beyond the end is cut.
+begun (`ran_out`), and one that a service asks for may no longer fit. So the state is a
+configuration with the time. A probability becomes a distribution over the points of a grid
+(`grid.py`) from 0 to the budget. A duration or a wait moves it, and what moves beyond the end is
+cut.
 
 Money is no part of the state. Its mean is exact, but its distribution assumes that what an attempt
 costs depends on its number and its configuration alone, not on how late it is. The reserve of the
