@@ -53,6 +53,9 @@ WRITE: Final = (
 HELD: Final = 3
 """How many numbers are held for an attempt."""
 
+LARGEST_HELD: Final = 10**40
+"""The largest of them; money is counted in units of 1e-24."""
+
 
 @define
 class BudgetRow:
@@ -69,11 +72,13 @@ class BudgetRow:
     def is_sound(self) -> bool:
         """Tell whether its values are of a kind that we write."""
         numbers = [self.began, self.attempts, self.tokens, self.money]
+        if not isinstance(self.holds, list):
+            return False
         for attempt, *held in self.holds:
             if not isinstance(attempt, str) or len(held) != HELD:
                 return False
             numbers += held
-        return all(is_number(each, 0) for each in numbers)
+        return all(is_number(each, 0, LARGEST_HELD) for each in numbers)
 
     def expire(self, now: float) -> None:
         """Count what nobody has paid in time: it has used all that it held."""

@@ -67,7 +67,7 @@ class Modules:
         """Return what stands at an import path, or raise a ConfigurationError: nothing does, or it
         is in none of the modules.
         """
-        module, _, name = path.partition(":")
+        module, _, name = str(path).partition(":")
         if not self._has(module):
             raise ConfigurationError(
                 f"{what} is in {short(module)}: name this module, or a package around it, in "

@@ -17,6 +17,7 @@ from rungwise.adapters.durable.results import FINE, STATUS, UNFINISHED
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.turn_journal import TurnJournal
+from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import label
 
 COLUMNS = ("call", "status", "attempts", "cost", "seconds", "cause")
@@ -99,7 +100,8 @@ class StoredCalls:
                 ):
                     yield from map(_read, page)
                     offset += len(page)
-        except (SQLAlchemyError, OSError) as error:
+        # what is no database of ours may hold anything
+        except (SQLAlchemyError, OSError, ValueError, TypeError, RecursionError) as error:
             # whose words name the URL, and the password in it
             kind = type(error).__name__
             raise ConfigurationError(
@@ -117,6 +119,9 @@ def _read(status: Any) -> StoredCall:
     try:
         plain = orjson.loads(status.output)
         own = {name: plain[name] for name in ("attempts", "cost", "seconds", "cause")}
+        *numbers, _ = own.values()
+        if not all(each is None or is_number(each) for each in numbers):
+            return _not_ours(status.workflow_id)
         kind = TurnJournal if "last" in plain else Journal
         return StoredCall(
             status.workflow_id,

@@ -104,6 +104,7 @@ def _own(names: Sequence[str], values: Sequence[Any]) -> Row:
     """Return a row in which any form but ours has a name that nobody knows."""
     row = []
     for name, value in zip(names, values, strict=True):
-        is_other = _COLUMN in name and value not in (None, FORM)
+        # a column may have been renamed, for SQLite finds it in any case
+        is_other = _COLUMN in name.casefold() and value not in (None, FORM)
         row.append(OTHER_FORM if is_other else value)
     return tuple(row)

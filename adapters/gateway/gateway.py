@@ -165,9 +165,11 @@ class Gateway:
         LOGGER.warning(
             "forwarded to %s without the ladder, which cannot express: %s", backend.name, names
         )
-        if "model" in request.body:  # the budget knows the price of this one
-            body = orjson.dumps({**request.body, "model": backend.model})
-        cap = cap_in(request.body)
+        sent = dict(request.body)
+        if call.language.api != "gemini":  # which has it in the path
+            sent["model"] = backend.model  # whose price the budget knows
+        body = orjson.dumps(sent)  # of two members of one name, the one that was read
+        cap = cap_in(sent, call.language.cap_in(sent))
         return call.forwarded(Forward(backend, body, streams=request.streams, cap=cap), body)
 
 

@@ -13,7 +13,8 @@ from urllib.parse import quote, unquote
 READINGS: Final = 4
 """How often a path is read: as it came, and decoded once more by each of some servers in a row."""
 
-_BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})|%u[0-9a-fA-F]{4}")
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
+_OLD_ESCAPE: Final = re.compile(r"%u[0-9a-fA-F]{4}")
 _ENDS_PATH: Final = re.compile(r"[?#\x00-\x1f\x7f]")
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _UP: Final = re.compile(r"[.\s]*\.[.\s]*")
@@ -28,6 +29,14 @@ def path_as_sent(scope: Mapping[str, Any]) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
+def simplest(path: str) -> str:
+    """Return a path as a server may read it that is lenient: decoded, without doubled slashes and
+    without what stands behind a semicolon or at an end.
+    """
+    segments = [each.partition(";")[0].strip() for each in unquote(path).split("/")]
+    return "/" + "/".join(filter(None, segments))
+
+
 def stays_within(path: str) -> bool:
     """Tell whether a path stays below what stands before it, however a server reads it.
 
@@ -39,7 +48,7 @@ def stays_within(path: str) -> bool:
     read = path
     for _ in range(READINGS):
         folded = unicodedata.normalize("NFKC", read)
-        if _ENDS_PATH.search(folded):
+        if _ENDS_PATH.search(folded) or _OLD_ESCAPE.search(folded):
             return False
         for segment in _SEPARATORS.split(folded):
             if _UP.fullmatch(segment.partition(";")[0]):

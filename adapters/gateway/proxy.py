@@ -16,7 +16,7 @@ from attrs import define, field
 from rungwise.adapters.gateway.answers import BUSY, PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
 from rungwise.adapters.gateway.gateway import ANY
-from rungwise.adapters.gateway.paths import path_as_sent, stays_within
+from rungwise.adapters.gateway.paths import path_as_sent, simplest, stays_within
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.secret import Secret
@@ -34,6 +34,9 @@ _HOPS: Final = frozenset(
 """Headers of a response that belong to one connection, or to the account of the proxy."""
 _NAME: Final = re.compile(r"^\[?([^\]]*?)\]?(?::\d*)?$")
 """A name or address, in brackets for IPv6, and a port."""
+
+_OWN_SITES: Final = ("none", "same-origin")
+"""What browsers say of requests that no other site has made."""
 
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 """The bounds of the histogram of calls; 900 s are the default budget."""
@@ -84,7 +87,7 @@ class Proxy(Asgi):
         if self.key is not None:
             if not _shows(headers, self.key):
                 raise Problem.saying(401, "this proxy wants a key that it knows")
-        elif "origin" in headers:
+        elif "origin" in headers or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
             raise Problem.saying(403, "requests of web pages need a proxy with a key")
         elif scope["method"] == "POST" and media_type != "application/json":
             raise Problem.saying(
@@ -130,7 +133,10 @@ class Proxy(Asgi):
         except Problem:
             if not self.forwards or not scope["path"].startswith("/v1"):
                 raise
-        backend, path = self._address(path_as_sent(scope))
+        sent = path_as_sent(scope)
+        if self.gateway.language(simplest(sent)) is not None:
+            raise Problem.saying(404, "a model call is a POST to its own address, as it is written")
+        backend, path = self._address(sent)
         query = scope.get("query_string", b"").decode("ascii", "replace")
         url = f"{backend.root}{path}?{query}".rstrip("?")
         own = backend.question(f"{backend.origin}/").headers

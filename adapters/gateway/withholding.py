@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
+from urllib.parse import quote
 
 from attrs import define, field
 
@@ -13,8 +14,21 @@ SHORTEST: Final = 8
 
 
 def _as_bytes(keys: Iterable[str]) -> tuple[bytes, ...]:
-    known = {key.encode("latin-1", "replace") for key in keys if len(key) >= SHORTEST}
+    known: set[bytes] = set()
+    for key in keys:
+        if len(key) >= SHORTEST:
+            known.update(each.encode("latin-1", "replace") for each in _spellings(key))
     return tuple(sorted(known, key=len, reverse=True))
+
+
+def _spellings(key: str) -> Iterator[str]:
+    """Yield a key as JSON and URLs may write it."""
+    yield key
+    yield key.replace("/", r"\/")
+    yield key.replace("+", r"\u002B")
+    yield quote(key, safe="")
+    for form in (r"\u{:04x}", r"\u{:04X}"):
+        yield "".join(each if each.isalnum() else form.format(ord(each)) for each in key)
 
 
 @define(eq=False)

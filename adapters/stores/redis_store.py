@@ -93,6 +93,7 @@ class RedisStore:
             self._redis = redis.Redis.from_url(
                 url,
                 retry=None,
+                protocol=2,  # in which a server can push nothing
                 connection_class=connection_for(url),
                 socket_timeout=TIMEOUT,
                 socket_connect_timeout=TIMEOUT,
@@ -323,7 +324,10 @@ class RedisStore:
 
     def execute(self, command: Command) -> Any:
         """Send a command to the server, and wait for its answer; return the error if none comes."""
-        name, keys, values, seconds = command
+        name, keys, values, until = command
+        seconds = until - self._clock()
+        if seconds <= 0 or self.is_away:  # in an event loop, it has waited for a thread
+            return TimeoutError()
         self._bounds.begin(seconds)
         try:
             if name == "scan":
@@ -345,10 +349,7 @@ class RedisStore:
         """
         if self.is_away:
             return None
-        seconds = until - self._clock()
-        answer: Any = TimeoutError()
-        if seconds > 0:
-            answer = yield (*command, seconds)
+        answer = yield (*command, until)
         if isinstance(answer, Exception):
             self._away_until = self._clock() + AWAY
             kind = type(answer).__name__

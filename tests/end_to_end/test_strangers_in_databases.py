@@ -3,6 +3,7 @@ read it: run code of their own in them.
 """
 
 import base64
+import json
 import pickle
 import sqlite3
 from collections.abc import Callable
@@ -155,6 +156,59 @@ def test_a_pickle_is_refused_before_anybody_reads_it(
                 assert "is no call of Rungwise's" in refusal(handle.result)
             assert "is no call of Rungwise's" in refusal(lambda events=events: [*events])
     assert not stranger.has_run
+
+
+def test_a_pickle_in_a_column_of_another_case_is_refused_too(
+    serve: Any, backend_of: Any, tmp_path: Path
+) -> None:
+    """SQLite finds a column in any case, and then names it as it is declared."""
+    stranger = Stranger(f"sqlite:///{tmp_path / 'calls.sqlite'}", tmp_path)
+    with Durable(Client(backend_of(serve(ANSWER))), stranger.url) as durable:
+        durable.call("done", MESSAGES)
+        home = durable.workflows.engine.home
+    stranger.poison("py_pickle", status="ENQUEUED", executor_id="dead", queue_name=home)
+    with stranger.connect() as connection:
+        for table, texts in stranger.columns().items():
+            if FORM in texts:
+                connection.execute(f"ALTER TABLE {table} RENAME COLUMN {FORM} TO {FORM.upper()}")
+    calls = StoredCalls(stranger.url)
+    assert [call.id for call in calls.all()] == ["done"]
+    with Durable(Client(backend_of(serve(ANSWER))), stranger.url):
+        until(lambda: [call.status for call in calls.all()] == ["broken"])
+    assert not stranger.has_run
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attempts": "abc"},
+        {"seconds": "x"},
+        {"cost": [1]},
+        {"outcome": 7},
+        {"cause": {}},
+        {"journal": []},
+    ],
+    ids=str,
+)
+def test_a_result_of_any_shape_is_listed_as_broken(
+    changes: dict[str, Any], serve: Any, backend_of: Any, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'calls.sqlite'}"
+    with Durable(Client(backend_of(serve(ANSWER))), url) as durable:
+        durable.call("done", MESSAGES)
+    with sqlite3.connect(tmp_path / "calls.sqlite") as connection:
+        for table in ("workflow_status", "workflow_output"):
+            for id, output in connection.execute(
+                f"SELECT workflow_uuid, output FROM {table} WHERE output IS NOT NULL"
+            ).fetchall():
+                forged = json.dumps({**json.loads(json.loads(output)), **changes})
+                connection.execute(
+                    f"UPDATE {table} SET output = ? WHERE workflow_uuid = ?",
+                    [json.dumps(forged), id],
+                )
+    for command in (("calls",), ("calls", "--json"), ("calls", "done"), ("stats",), ("rates",)):
+        seen = invoke(*command, "--database", url)
+        assert seen.exception is None or isinstance(seen.exception, SystemExit)
 
 
 @pytest.mark.parametrize("status", ["PENDING", "ENQUEUED"])
