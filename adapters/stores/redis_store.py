@@ -62,8 +62,7 @@ TIMEOUT: Final = 0.5
 LISTING: Final = 5.0  # seconds that listing everything may take
 AWAY: Final = 1.0  # seconds for which nobody asks a server that did not answer
 TRIES: Final = 8  # how often to try a change while other processes come first
-# seconds for which the server keeps a value after the last moment that it names
-KEPT: Final = 3_600.0
+KEPT: Final = 3_600.0  # seconds for which a value is kept after the last moment that it names
 
 
 class RedisStore:
