@@ -37,6 +37,8 @@ class NameLookup(threading.Thread):
 
     def at(self, port: int) -> list[Address]:
         """Return the addresses that were found, with a port."""
+        if port == self.port:
+            return self.addresses
         return [(family, (address[0], port, *address[2:])) for family, address in self.addresses]
 
 

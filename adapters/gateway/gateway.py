@@ -126,7 +126,8 @@ class Gateway:
             limits: the options that its headers ask for.
             body: the request itself, for what the chain cannot express.
         """
-        _check_models(client, request.body)
+        if limits.get("policy", client.policy).budget.money is not None:
+            _check_models(client, request.body)
         is_own = _speaks(client.chain[0], language)
         asked = read(language.api, request.body, is_own=is_own)
         shown = request  # what the answer repeats
@@ -165,6 +166,7 @@ class Gateway:
         LOGGER.warning(
             "forwarded to %s without the ladder, which cannot express: %s", backend.name, names
         )
+        _check_models(call.client, request.body)
         sent = dict(request.body)
         if call.language.api != "gemini":  # which has it in the path
             sent["model"] = backend.model  # whose price the budget knows

@@ -56,7 +56,7 @@ def opened(path: str | PathLike[str]) -> BinaryIO:
     """Open a file that somebody named, which may be a pipe, to read it once.
 
     A pipe that nobody writes to is at its end: one must not wait for a writer for ever. A terminal
-    is read, too.
+    is read, too, and so is the null device.
 
     Raises:
         OSError: it cannot be opened; or it is a device, which may have no end, or a socket.
@@ -66,7 +66,8 @@ def opened(path: str | PathLike[str]) -> BinaryIO:
     # `Path`, for a number is no path
     file = open(Path(path), "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
     mode = os.fstat(file.fileno()).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or file.isatty()):
+    is_file = stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or file.isatty()
+    if not is_file and not os.path.samefile(file.fileno(), os.devnull):
         file.close()
         raise OSError(errno.EINVAL, "it is a device or a socket, and no file", str(path))
     if stat.S_ISFIFO(mode):

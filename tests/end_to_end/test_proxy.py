@@ -464,7 +464,7 @@ def test_other_requests_are_forwarded_on_request(method: str, path: str, forward
     assert answer.headers["x-rungwise-outcome"] == "forwarded"
     got = {
         "path": path.removeprefix("/v1"),
-        "key": f"Bearer {protocols.KEY}",
+        "key": "Bearer ***",  # it was there, and leaves nowhere
         "body": "as it is",
     }
     assert (answer.json()["method"], answer.json()["got"]) == (method, got)

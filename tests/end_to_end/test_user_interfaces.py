@@ -148,7 +148,8 @@ def test_a_durable_stream_is_read_again_in_any_process(
     provider: EmbeddedProvider, tmp_path: Path
 ) -> None:
     client = rungwise.Client(rungwise.OpenAIChat("first", base_url=provider.base_url), health=None)
-    with rungwise.Durable(client, f"sqlite:///{tmp_path / 'calls.sqlite'}") as durable:
+    database = f"sqlite:///{tmp_path / 'calls.sqlite'}"
+    with rungwise.Durable(client, database, modules=["support"]) as durable:
         body = b"".join(rungwise.ui.sse(durable.stream("an id", "taken back", verdict=not_green)))
         handle = durable.handle("an id")
         for cut in range(0, len(body), 97):

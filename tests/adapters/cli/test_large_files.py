@@ -38,7 +38,6 @@ def zeros(tmp_path: Path) -> Path:
         ["diff", "FILE", "DEFAULT"],
         ["check", "--request", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
         ["ask", "hi", "--returns", "FILE", "--model", "m", "--base-url", "http://localhost:1/v1"],
-        ["verify", "/dev/zero"],
     ],
 )
 def test_a_file_that_is_too_large_is_refused_in_few_bytes(
