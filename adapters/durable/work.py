@@ -44,7 +44,6 @@ from rungwise.fsm.values.frozen_map import thawed
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
 
-
 FUNCTIONS: Final = ("executor", "compactor")
 """The options of a turn that are functions."""
 

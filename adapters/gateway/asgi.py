@@ -216,9 +216,7 @@ class Asgi:
     def _keys(self) -> Iterator[str]:
         for client in self.gateway.chains.values():
             for backend in client.chain:
-                yield from getattr(
-                    backend, "secret_words", ()
-                )  # one of the user's own may have none
+                yield from backend.secret_words
 
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""

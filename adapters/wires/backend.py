@@ -116,6 +116,11 @@ class Backend(Link, Protocol):
         return ()
 
     @property
+    def secret_words(self) -> frozenset[str]:
+        """Its keys, for whoever must keep them out of what others read."""
+        return frozenset()
+
+    @property
     def quota(self) -> Quota | None:
         """How many requests and tokens a minute the backend may receive; None for no limit."""
         return None

@@ -1,13 +1,11 @@
 """What an attacker, a web page or a backend that repeats its key gets from the proxy: nothing."""
 
 import json
-import re
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 import httpx
 import pytest
@@ -217,20 +215,21 @@ def test_a_key_is_found_however_it_is_cut(words: list[str]) -> None:
         assert out + withholding.end() == whole
 
 
-@pytest.mark.parametrize(
-    "spelling", ["{}", r"{}".replace("/", r"\/"), "%2B", r"\/", r"\u002B", r"\u002b", r"\u002d"]
+KEY_WITH_SIGNS = "sk-a/b+c-d0123456789"
+SPELLINGS = (
+    "sk-a/b+c-d0123456789",
+    r"sk-a\/b+c-d0123456789",
+    r"sk-a/b\u002Bc-d0123456789",
+    "sk-a%2Fb%2Bc-d0123456789",
+    r"sk\u002da\u002fb\u002bc\u002dd0123456789",
+    r"sk\u002Da\u002Fb\u002Bc\u002Dd0123456789",
 )
-def test_a_key_is_found_however_it_is_spelt(spelling: str) -> None:
-    key = "sk-a/b+c-d0123456789"
-    sign = {"%2B": "+", r"\/": "/", r"\u002B": "+", r"\u002b": "+", r"\u002d": "-"}.get(spelling)
-    written = key
-    if spelling == "%2B":
-        written = quote(key, safe="")
-    elif spelling in (r"\u002b", r"\u002d"):
-        written = re.sub(r"[^a-z0-9]", lambda found: f"\\u{ord(found[0]):04x}", key)
-    elif sign is not None:
-        written = key.replace(sign, spelling)
-    withholding = Withholding([key])
+"""As JSON and URLs write it: servers differ in what they escape."""
+
+
+@pytest.mark.parametrize("written", SPELLINGS)
+def test_a_key_is_found_however_it_is_spelt(written: str) -> None:
+    withholding = Withholding([KEY_WITH_SIGNS])
     assert withholding.feed(f'"{written}"'.encode()) + withholding.end() == b'"***"'
 
 

@@ -173,8 +173,9 @@ def _isolated() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
+        del os.environ[SAFE_PATH]
+        if before is not None:
+            os.environ[SAFE_PATH] = before
 
 
 def _show(tuned: Tuned) -> None:
