@@ -15,7 +15,7 @@ from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.sampling import mark_the_rest_as_full
 
-PAGES = Path(__file__).parent / "browser"
+PAGES = f"{Path(__file__).parent / 'browser'}{os.sep}"
 
 # No example fails for its time: a machine that is busy is slow. An ordinary run tries the same
 # examples each time, so that what fails there is what has changed; the thorough one, and `rungwise
@@ -23,7 +23,7 @@ PAGES = Path(__file__).parent / "browser"
 settings.register_profile("thorough", deadline=None)
 settings.register_profile(
     "ordinary",
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
 )
@@ -37,13 +37,15 @@ os.environ |= {"AWS_REGION": "eu-north-1", "AWS_EC2_METADATA_DISABLED": "true"}
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Start two workers more than there are processors: many tests wait for a deadline to pass."""
-    return (os.cpu_count() or 1) + 2
+    """Start a worker more than there are processors: many tests wait for a deadline to pass, and
+    each worker first spends a dozen seconds on collecting them all.
+    """
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, and begin
-    with the slowest.
+    """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, three of
+    four of any other test that has many, and begin with the slowest.
 
     One that takes minutes and begins among the last would keep every other processor waiting. The
     tests of pages come next: what a process begins with is not taken over by another, which would
@@ -57,7 +59,7 @@ def _place(item: pytest.Item) -> int:
     """Return which tests come first: those with the lowest number."""
     if item.get_closest_marker("slowest") is not None:
         return 0
-    if item.path.is_relative_to(PAGES):
+    if str(item.path).startswith(PAGES):
         return 1
     return 2
 

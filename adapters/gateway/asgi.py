@@ -20,6 +20,7 @@ from rungwise.adapters.gateway.languages import CHAT
 from rungwise.adapters.gateway.languages.language import SpokenLanguage
 from rungwise.adapters.gateway.pump import Rest
 from rungwise.adapters.gateway.withholding import Withholding
+from rungwise.adapters.gateway.writing import keys_of
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -186,11 +187,12 @@ class Asgi:
         body = response.body
         named = dict(response.headers)
         if isinstance(body, bytes):
-            body = withholding.feed(body) + withholding.end()
+            body = withholding.whole(body.decode("latin-1")).encode("latin-1")
             named["content-length"] = str(len(body))
         headers = []
         for name, value in named.items():
-            headers.append((name.encode("latin-1"), withholding.text(value).encode("latin-1")))
+            value = withholding.whole(value)
+            headers.append((name.encode("latin-1"), value.encode("latin-1")))
         await send(
             {
                 "type": "http.response.start",
@@ -204,19 +206,20 @@ class Asgi:
         assert isinstance(body, AsyncIterator)
         async with aclosing(body):  # type: ignore[type-var]
             async for piece in body:
+                piece = withholding.feed(piece.decode("latin-1")).encode("latin-1")
                 await send(
                     {
                         "type": "http.response.body",
-                        "body": withholding.feed(piece),
+                        "body": piece,
                         "more_body": True,
                     }
                 )
-        await send({"type": "http.response.body", "body": withholding.end()})
+        rest = withholding.end().encode("latin-1")
+        await send({"type": "http.response.body", "body": rest})
 
     def _keys(self) -> Iterator[str]:
         for client in self.gateway.chains.values():
-            for backend in client.chain:
-                yield from backend.secret_words
+            yield from keys_of(client)
 
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""

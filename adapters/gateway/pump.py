@@ -16,7 +16,8 @@ from rungwise.adapters.gateway.answers import (
 )
 from rungwise.adapters.gateway.forwarded import ENCODING
 from rungwise.adapters.gateway.languages.language import Completion
-from rungwise.adapters.gateway.writing import AnswerWriter
+from rungwise.adapters.gateway.withholding import Withholding
+from rungwise.adapters.gateway.writing import AnswerWriter, keys_of
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.reply import Discard, Reasoning, Text
@@ -47,6 +48,12 @@ class Pump:
     _answer: Completion = field(factory=Completion)
     _text: list[str] = field(factory=list)
     _thoughts: list[str] = field(factory=list)
+    # a key that a backend repeats may come in several pieces, and would leave in several events
+    _withheld: dict[str, Withholding] = field(init=False)
+
+    @_withheld.default
+    def _nothing_withheld(self) -> dict[str, Withholding]:
+        return {name: Withholding(keys_of(self.call.client)) for name in ("reasoning", "text")}
 
     def response(self, pieces: Any, first: bytes | None) -> HttpResponse:
         """Return the response, once its first piece has come."""
@@ -71,12 +78,12 @@ class Pump:
                 return event.text.encode(ENCODING)
             case Text():
                 self._text.append(event.text)
-                return b"" if self._holds else self._written("text", event.text)
+                return b"" if self._holds else self._told("text", event.text)
             case Reasoning() if not self.call.shown(event.text, self._backend):
                 pass
             case Reasoning():
                 self._thoughts.append(event.text)
-                return b"" if self._holds else self._written("reasoning", event.text)
+                return b"" if self._holds else self._told("reasoning", event.text)
             case Discard() if self._holds:
                 self._text = ["".join(self._text).removesuffix(event.text)]
             case Discard():
@@ -113,8 +120,21 @@ class Pump:
         if self._stream is not None:
             self._stream.answer = self._answer
 
+    def _told(self, name: str, piece: str) -> bytes:
+        """Write a piece of text or reasoning, but for what may be the beginning of a key."""
+        other = "text" if name == "reasoning" else "reasoning"
+        written = self._written(other, self._withheld[other].end())
+        return written + self._written(name, self._withheld[name].feed(piece))
+
+    def _rest(self) -> bytes:
+        """Write what was taken for the beginning of a key."""
+        rests = [(name, each.end()) for name, each in self._withheld.items()]
+        return b"".join(self._written(name, rest) for name, rest in rests)
+
     def _written(self, name: str, piece: str) -> bytes:
         """Write a piece of text or reasoning, behind the beginning of the answer."""
+        if not piece:
+            return b""
         return self._begun() + b"".join(getattr(self._stream, name)(piece))
 
     def _begun(self) -> bytes:
@@ -161,9 +181,7 @@ class Pump:
             reasoning = "".join(self._thoughts)
             if not text.startswith(sent):
                 text = sent  # what a program has is always the beginning of the answer
-        rest = text[len(sent) :]
-        if rest:
-            written += self._written("text", rest)
+        written += self._told("text", text[len(sent) :]) + self._rest()
         self._change(text=text, reasoning=reasoning)
         return written
 
@@ -186,7 +204,7 @@ class Pump:
             reasoning="".join(self._thoughts),
             error_event=problem.event(),
         )
-        return self._begun() + b"".join(self._stream.end())
+        return self._begun() + self._rest() + b"".join(self._stream.end())
 
 
 @define(eq=False)

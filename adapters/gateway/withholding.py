@@ -13,11 +13,11 @@ SHORTEST: Final = 8
 """The fewest characters of a key that is looked for; a shorter one is found in many texts."""
 
 
-def _as_bytes(keys: Iterable[str]) -> tuple[bytes, ...]:
-    known: set[bytes] = set()
+def _spelled(keys: Iterable[str]) -> tuple[str, ...]:
+    known: set[str] = set()
     for key in keys:
         if len(key) >= SHORTEST:
-            known.update(each.encode("latin-1", "replace") for each in _spellings(key))
+            known.update(_spellings(key))
     return tuple(sorted(known, key=len, reverse=True))
 
 
@@ -33,41 +33,38 @@ def _spellings(key: str) -> Iterator[str]:
 
 @define(eq=False)
 class Withholding:
-    """Replace keys in the bytes of one answer, which may come in pieces.
+    """Replace keys in one text, which may come in pieces; bytes are read as Latin-1.
 
     Arguments:
         keys: what must not leave.
     """
 
-    keys: tuple[bytes, ...] = field(converter=_as_bytes)
-    _held: bytes = field(default=b"", init=False)  # what may be the beginning of a key
+    keys: tuple[str, ...] = field(converter=_spelled)
+    _held: str = field(default="", init=False)  # what may be the beginning of a key
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, text: str) -> str:
         """Return what may go out of what has come so far."""
-        data = self._replaced(self._held + data)
-        held = max((_begun(data, key) for key in self.keys), default=0)
-        self._held = data[len(data) - held :]
-        return data[: len(data) - held]
+        text = self.whole(self._held + text)
+        held = max((_begun(text, key) for key in self.keys), default=0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
 
-    def end(self) -> bytes:
+    def end(self) -> str:
         """Return the rest, which is the beginning of a key and not a whole one."""
         rest = self._held
-        self._held = b""
+        self._held = ""
         return rest
 
-    def text(self, text: str) -> str:
-        """Return a text without the keys."""
-        return self._replaced(text.encode("latin-1", "replace")).decode("latin-1")
-
-    def _replaced(self, data: bytes) -> bytes:
+    def whole(self, text: str) -> str:
+        """Return a text that has come as a whole, without the keys."""
         for key in self.keys:
-            data = data.replace(key, HIDDEN.encode())
-        return data
+            text = text.replace(key, HIDDEN)
+        return text
 
 
-def _begun(data: bytes, key: bytes) -> int:
-    """Return how many bytes at the end of the data begin a key."""
-    for length in range(min(len(key) - 1, len(data)), 0, -1):
-        if data.endswith(key[:length]):
+def _begun(text: str, key: str) -> int:
+    """Return how many characters at the end of a text begin a key."""
+    for length in range(min(len(key) - 1, len(text)), 0, -1):
+        if text.endswith(key[:length]):
             return length
     return 0

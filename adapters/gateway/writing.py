@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from attrs import define, field
@@ -28,6 +28,12 @@ LOGGER: Final = logging.getLogger("rungwise")
 
 Keep = Callable[[str, Result], object]
 """Keep the result of a call, by its id."""
+
+
+def keys_of(client: Client) -> Iterator[str]:
+    """Yield the keys of a client's backends, which no answer may hold."""
+    for backend in client.chain:
+        yield from backend.secret_words
 
 
 @define(eq=False)

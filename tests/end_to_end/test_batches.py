@@ -175,6 +175,7 @@ def test_a_limit_of_cost_holds_for_every_run(folder: Path, server: Any) -> None:
     assert (code, len(server.requests)) == (0, 20), err
 
 
+@pytest.mark.full
 def test_the_same_id_on_two_lines_is_the_fault_of_one(folder: Path, server: Any) -> None:
     lines = '{"id": "a", "prompt": "1"}\n{"id": "a", "prompt": "2"}\n'
     (folder / "prompts.jsonl").write_text(lines)
@@ -308,6 +309,7 @@ def test_bad_input_is_named(folder: Path, arguments: tuple[str, ...], says: str)
     assert err.count("\n") == 1
 
 
+@pytest.mark.full
 def test_prompts_come_from_a_pipe_too(folder: Path) -> None:
     batch = " ".join(["-m", "rungwise", "batch", "/dev/stdin", *BATCH[2:]])
     done = subprocess.run(
@@ -322,6 +324,7 @@ def test_prompts_come_from_a_pipe_too(folder: Path) -> None:
     assert [each["text"] for each in answers(folder)] == [f"on {number}" for number in range(20)]
 
 
+@pytest.mark.full
 def test_a_pipe_that_nobody_writes_to_is_empty_and_a_device_is_refused(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "zeros.jsonl").symlink_to("/dev/zero")

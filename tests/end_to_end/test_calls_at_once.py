@@ -18,7 +18,7 @@ from support.growth import calls_made
 from support.raw_server import STREAM_HEAD, RawServer, answer, answering, chunk, event, stream_of
 from support.ways import backend, client_for
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = pytest.mark.sampled(2)
 
 
 @pytest.mark.parametrize(("streams", "most"), [(False, 1_430), (True, 1_880)])

@@ -491,6 +491,7 @@ def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
     assert (made.outcome, made.text) == ("partial", SECOND)  # its end would have come after 1.6 s
 
 
+@pytest.mark.full
 @EVERY_WAY
 def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(way: str) -> None:
     late = whole_stream(event(FIRST), event(SECOND), event(finish="stop"), END, every=LATE)

@@ -351,6 +351,7 @@ def test_a_cancellation_ends_a_call_that_unpacks_very_much(way: str) -> None:
     assert (asked.outcome, asked.text) == ("cancelled", "In the reeds")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["own async", "httpx.AsyncClient"])
 def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> None:

@@ -159,6 +159,7 @@ def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved
     assert replay(result.journal).outcome == "done"
 
 
+@pytest.mark.full
 def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
     serve: Any,
     opened: Any,
@@ -347,6 +348,7 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
     assert replay(third.journal).outcome == "done"
 
 
+@pytest.mark.full
 def test_a_deadline_goes_on_while_no_process_holds_the_call(
     serve: Any,
     opened: Any,
@@ -537,6 +539,7 @@ def slowly(request: ReceivedRequest) -> ScriptedReply:
     )
 
 
+@pytest.mark.full
 def test_a_stream_goes_on_after_a_crash_from_the_text_that_was_written(
     serve: Any,
     opened: Any,
@@ -651,6 +654,7 @@ def test_of_different_requests_under_one_id_at_the_same_moment_one_is_answered(
     assert {*others} == {"'one' is the id of another request; give this one an id of its own"}
 
 
+@pytest.mark.full
 def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
     serve: Any, backend_of: Any, opened: Any
 ) -> None:

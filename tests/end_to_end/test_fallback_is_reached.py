@@ -44,6 +44,7 @@ def test_random_troubles_are_survived(seeds: range) -> None:
 # where each backend speaks a protocol of its own
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(12))
 def test_random_troubles_in_random_protocols_are_survived(seed: int) -> None:
     assert many_tongues.problem_with(many_tongues.Chain.drawn(seed)) is None

@@ -22,7 +22,7 @@ from support.modes import Caller
 from support.remembering import Clock, steps
 from support.tables import of_known_rungs
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = pytest.mark.sampled(2)
 
 DOWN, ANSWER = ScriptedReply(status=503), ScriptedReply(text="In the reeds.")
 OTHER = ScriptedReply(text="On the island.")

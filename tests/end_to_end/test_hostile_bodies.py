@@ -285,6 +285,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", sampled(["stream", "astream"], one_in=2))
 @pytest.mark.parametrize("kind", sampled(ENDLESS, one_in=2))
 def test_a_stream_without_an_end_is_cut_with_the_text_so_far(

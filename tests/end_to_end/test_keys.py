@@ -167,6 +167,7 @@ def test_a_function_is_asked_once_more_before_the_next_key_is_used(
     assert replay(result.journal).outcome == "done"
 
 
+@pytest.mark.full
 def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(
     serve: Any, backend_of: Any
 ) -> None:

@@ -29,6 +29,7 @@ def entreating() -> Policy:
     return Policy(table=CALL.with_rung(ENTREAT, answered=None))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(3)
 def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run: Any) -> None:
     ended = run([ScriptedReply(WRONG), ScriptedReply(RIGHT)], policy=entreating())
@@ -40,6 +41,7 @@ def test_an_answer_that_is_beside_the_point_is_entreated_with_and_taken_back(run
     ] * bool(ended.events)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("prefill", ["no", "trailing"])
 def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill: str) -> None:
     script = [

@@ -19,7 +19,9 @@ from rungwise.adapters.gateway import connections
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.gateway.paths import stays_within
 from rungwise.adapters.gateway.proxy import Proxy
+from rungwise.adapters.gateway.pump import Pump
 from rungwise.adapters.gateway.withholding import HIDDEN, Withholding
+from rungwise.fsm.replies.reply import Reasoning, Text
 from rungwise.fsm.values.secret import Secret
 from rungwise.testing import ScriptedReply
 from support import protocols, sdks
@@ -28,7 +30,7 @@ from support.proxied import Exchange, served
 from support.runs import Stage
 from support.waiting import patience, until
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = pytest.mark.sampled(3)
 
 OWN = {"authorization": f"Bearer {sdks.KEY}"}
 
@@ -203,16 +205,45 @@ def test_nor_does_one_in_an_answer(
         assert f"Your key is {HIDDEN}, keep it." in said
 
 
+def pieces_of(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
 @given(st.lists(st.sampled_from(["sk-secret-1", "sk-secret", "sk-", "secret-1x", "a", "\n"])))
 def test_a_key_is_found_however_it_is_cut(words: list[str]) -> None:
-    data = "".join(words).encode()
-    whole = data.replace(b"sk-secret-1", b"***")
-    for size in (1, 3, 7, len(data) + 1):
+    text = "".join(words)
+    whole = text.replace("sk-secret-1", "***")
+    for size in (1, 3, 7, len(text) + 1):
         withholding = Withholding(["sk-secret-1"])
-        out = b"".join(
-            withholding.feed(data[start : start + size]) for start in range(0, len(data), size)
-        )
+        out = "".join(withholding.feed(piece) for piece in pieces_of(text, size))
         assert out + withholding.end() == whole
+
+
+ADDRESSES = {
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/m:streamGenerateContent",
+}
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 50])
+@pytest.mark.parametrize("language", ADDRESSES)
+def test_a_key_that_comes_in_several_pieces_leaves_in_none(language: str, size: int) -> None:
+    backend = protocols.backend(language, "http://localhost:1/v1")
+    body = json.dumps({**written(language), "stream": True}).encode()
+    with Client(backend) as client:
+        pump = Pump(Gateway(client).read(ADDRESSES[language], "alt=sse", {}, body))
+        out = b""
+        for kind in (Reasoning, Text):
+            for piece in pieces_of(f"It is {protocols.KEY}, I think. sk-9", size):
+                out += pump.take(kind(piece))
+        out += pump.fail(RuntimeError("a bug"))
+    said: dict[type, str] = {Reasoning: "", Text: ""}
+    for piece in backend.decoder({}).feed(out):
+        said[type(piece)] += piece.text
+    assert said[Text] == f"It is {HIDDEN}, I think. sk-9"
+    assert said[Reasoning] in ("", said[Text])
 
 
 KEY_WITH_SIGNS = "sk-a/b+c-d0123456789"
@@ -230,7 +261,7 @@ SPELLINGS = (
 @pytest.mark.parametrize("written", SPELLINGS)
 def test_a_key_is_found_however_it_is_spelt(written: str) -> None:
     withholding = Withholding([KEY_WITH_SIGNS])
-    assert withholding.feed(f'"{written}"'.encode()) + withholding.end() == b'"***"'
+    assert withholding.feed(f'"{written}"') + withholding.end() == '"***"'
 
 
 def test_no_page_of_another_site_gets_in() -> None:

@@ -28,7 +28,7 @@ from support.waiting import patience, until
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
 VARIABLES: Final = {"BACKEND_KEY": protocols.KEY, "PROXY_KEY": sdks.KEY}
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = pytest.mark.sampled(2)
 
 
 def hanging(request: ReceivedRequest) -> ScriptedReply:

@@ -29,7 +29,7 @@ MEMBERS: Final = {
     "gemini": "error",
 }
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = pytest.mark.sampled(2)
 
 
 every = pytest.mark.parametrize("api", APIS)

@@ -227,6 +227,7 @@ def test_a_pickle_in_what_is_left_to_others_ends_as_a_broken_call(
     assert not stranger.has_run
 
 
+@pytest.mark.full
 def test_a_database_names_functions_of_the_programs_own_modules_alone(
     serve: Any, backend_of: Any, opened: Any, tmp_path: Path
 ) -> None:

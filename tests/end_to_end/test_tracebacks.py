@@ -224,6 +224,7 @@ def test_of_a_refused_connection_a_timeout_and_a_body_that_breaks(
         assert_silent(error)
 
 
+@pytest.mark.full
 @BOTH
 def test_of_an_observer_and_a_compactor_that_raise(serve: Any, mode: str) -> None:
     with Client(backend(serve(ANSWER).base_url), observer=stop) as client:

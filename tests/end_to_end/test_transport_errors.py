@@ -53,7 +53,7 @@ NONSENSE: Final = [
 
 every = pytest.mark.parametrize("api", APIS)
 always = pytest.mark.parametrize("way", WAYS)
-unsampled = pytest.mark.sampled(1)
+half = pytest.mark.sampled(2)
 streamed_or_not = pytest.mark.parametrize("streams", [False, True])
 
 
@@ -176,7 +176,7 @@ def test_a_faulty_request_keeps_the_providers_reason(
     assert error["code"] in json.dumps(body_of(seen))
 
 
-@unsampled
+@half
 @streamed_or_not
 @every
 def test_what_is_too_large_for_the_provider_keeps_its_status(
@@ -188,7 +188,7 @@ def test_what_is_too_large_for_the_provider_keeps_its_status(
     assert "Too large for us." in fault_of(api, response)
 
 
-@unsampled
+@half
 @every
 def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: Stages) -> None:
     once = Policy(limits=Limits(retries=0))
@@ -207,7 +207,7 @@ def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: Stages) ->
 # models and chains
 
 
-@unsampled
+@half
 @every
 def test_the_model_selects_a_chain(api: str, stages: Stages) -> None:
     for number, stage in enumerate(stages):
@@ -261,7 +261,7 @@ def test_nonsense_is_a_faulty_request(
         assert stages[0].requests == []
 
 
-@unsampled
+@half
 def test_gemini_streams_as_events_alone(stages: Stages) -> None:
     path = path_of("gemini", streams=True).removesuffix("?alt=sse")
     with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:

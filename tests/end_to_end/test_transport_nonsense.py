@@ -22,7 +22,7 @@ from support.sampling import examples
 from support.sdks import APIS
 from support.texts import places
 
-pytestmark = pytest.mark.sampled(1)
+pytestmark = pytest.mark.sampled(2)
 
 PARAMETERS: Final = {"type": "object", "properties": {"bird": {"type": "string"}}}
 PIXEL: Final = "iVBORw0KGgo="
@@ -247,6 +247,7 @@ def test_a_spoiled_request_is_answered(
     check(transports[backend], api, body, streams=streams)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("api", APIS)
 def test_every_field_may_be_anything(api: str, transports: dict[str, Transport]) -> None:

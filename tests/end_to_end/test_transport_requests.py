@@ -102,7 +102,7 @@ CHOICES: Final = {
 
 
 every = pytest.mark.parametrize("api", APIS)
-unsampled = pytest.mark.sampled(1)
+half = pytest.mark.sampled(2)
 everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 
 
@@ -126,7 +126,7 @@ def holds(sent: Any, wanted: Any) -> bool:
     return bool(sent == wanted)
 
 
-@unsampled
+@half
 @pytest.mark.parametrize("streams", [False, True])
 @every
 def test_a_backend_of_the_same_protocol_gets_every_field_as_written(
@@ -251,7 +251,7 @@ def test_pictures_go_along(api: str, backend: str, stages: Stages) -> None:
     official.check(backend, one(stages[0]).body)
 
 
-@unsampled
+@half
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
@@ -356,7 +356,7 @@ def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
     assert not {"metadata", "user", "labels", "safetySettings", "verbosity", "speed"} & sent.keys()
 
 
-@unsampled
+@half
 @every
 def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: Stages) -> None:
     own = {
@@ -374,7 +374,7 @@ def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: Stages) ->
 FORCED: Final = ({"type": "function", "function": {"name": "look"}}, "required")
 
 
-@unsampled
+@half
 @pytest.mark.parametrize(
     ("api", "fields", "member", "sent"),
     [

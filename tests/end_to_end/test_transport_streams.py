@@ -41,7 +41,7 @@ ENDS: Final = {
 
 
 every = pytest.mark.parametrize("api", APIS)
-unsampled = pytest.mark.sampled(1)
+half = pytest.mark.sampled(2)
 
 
 def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
@@ -63,7 +63,7 @@ def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
 held_or_not = pytest.mark.parametrize("hold", [False, True])
 
 
-@unsampled
+@half
 @held_or_not
 @every
 def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages) -> None:
@@ -133,7 +133,7 @@ def test_leaving_a_stream_ends_the_call_and_keeps_what_came(
 
 
 @pytest.mark.own_connections
-@unsampled
+@half
 def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: Stages) -> None:
     import httpx
 
@@ -146,7 +146,7 @@ def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: Stages) -
         until(lambda: stages[0].provider.open_connections == 0)
 
 
-@unsampled
+@half
 @pytest.mark.parametrize("way", sdks.WAYS)
 @every
 def test_halves_of_characters_break_nothing(api: str, way: str, stages: Stages) -> None:
@@ -258,7 +258,7 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(2)
-@unsampled
+@half
 @settings(
     max_examples=examples(300),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -123,7 +123,7 @@ def described(
     return result, stage.requests
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> None:
     result, sent = described(mode, api, form, [reply(form, RIGHT)], returns=Bird)
     assert (result.outcome, result.value) == ("done", BITTERN)

@@ -148,6 +148,7 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
     assert not caplog.records
 
 
+@pytest.mark.full
 @pytest.mark.own_connections
 @pytest.mark.parametrize("tool", [look, alook], ids=["look", "alook"])
 @pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
@@ -203,6 +204,7 @@ def warned() -> Iterator[list[str]]:
         yield found
 
 
+@pytest.mark.full
 @pytest.mark.own_connections
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
@@ -245,6 +247,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
 on_both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
+@pytest.mark.full
 @pytest.mark.own_connections
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("mode", ["acall", "left"])

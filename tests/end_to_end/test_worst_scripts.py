@@ -167,6 +167,7 @@ OWN = {
 }
 
 
+@pytest.mark.full
 def test_policies_of_ones_own_attain_what_is_stated(tmp_path: Path) -> None:
     for name, backends in (("interactive", 1), ("small", 2)):
         for worst in written(OWN[name], backends, tmp_path / name, **REQUEST):

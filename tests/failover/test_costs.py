@@ -47,6 +47,7 @@ def test_every_fault_has_its_row() -> None:
     assert [row[0] for row in table()] == [fault.title for fault in COMMON]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_the_costs_are_those_of_the_table(column: str) -> None:

@@ -102,6 +102,7 @@ def test_each_fault_comes_to_what_is_promised(row: str, name: str):
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "families",
     [WELL_KNOWN[0], *(pytest.param(each, marks=pytest.mark.full) for each in WELL_KNOWN[1:])],

@@ -12,7 +12,7 @@ from functools import reduce
 
 import pytest
 
-from support.imports import MODULES, ROOT, imports_in, in_circles
+from support.imports import MODULES, ROOT, imports_in, in_circles, parsed
 from support.measured import Cost, rooms
 
 LINES_OF_A_FILE = 400
@@ -27,7 +27,7 @@ def definitions(
 ) -> Iterator[tuple[str, ast.AST]]:
     """Yield the classes or functions of the package, each with its place as `file:line name`."""
     for path, source in SOURCES.items():
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parsed(source)):
             if isinstance(node, kinds):
                 yield f"{path}:{node.lineno} {node.name}", node
 

@@ -17,7 +17,7 @@ import pytest
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.runtime import Runtime
-from support.imports import MODULES, room_of
+from support.imports import MODULES, parsed, room_of
 
 ALLOWED = {
     "_asdict": "documented members of a NamedTuple, whose underscore keeps fields free",
@@ -82,7 +82,7 @@ def read_in(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 
 def trespasses(sources: dict[str, str]) -> list[str]:
     """List the places where a module reads what another room keeps to itself."""
-    trees = {module: ast.parse(source) for module, source in sources.items()}
+    trees = {module: parsed(source) for module, source in sources.items()}
     own: dict[str, set[str]] = defaultdict(set)
     for module, tree in trees.items():
         own[room_of(module)].update(filter(is_private, defined_in(tree)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -58,6 +59,12 @@ def room_of(module: str) -> str:
             return "rungwise"
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """Return the tree of a source; what reads the whole package shares them."""
+    return ast.parse(source)
+
+
 def imports_in(by: str, source: str) -> Iterator[Import]:
     """List a module's imports of the package: at the top, inside functions, and for types only."""
 
@@ -75,7 +82,7 @@ def imports_in(by: str, source: str) -> Iterator[Import]:
             for_types = is_guard and child in node.body
             yield from visit(child, is_late, is_for_types or for_types)
 
-    yield from visit(ast.parse(source), False, False)
+    yield from visit(parsed(source), False, False)
 
 
 def _named_by(node: ast.AST) -> Iterable[str]:

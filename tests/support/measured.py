@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from support.imports import ROOT
+from support.imports import ROOT, parsed
 
 WINGS = ("engine", "replies", "analysis", "call")
 NO_CODE = {
@@ -93,7 +93,7 @@ class Cost:
 
 def cost_of(source: str) -> Cost:
     """Measure the source of one file."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     lines = source.splitlines()
     cost = Cost(lines=len(lines))
     tables = set(_tables_of_data(tree))

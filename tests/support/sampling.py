@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+MANY = 5
+"""From how many cases on a test is sampled, if it does not say itself how."""
+ONE_IN = 4
+"""Of how many of its cases an ordinary run then takes one."""
+
 
 def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
     """Return values for `parametrize` and mark all but every n-th as `full`; a tuple is one case of
@@ -25,7 +30,8 @@ def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
 
 
 def mark_the_rest_as_full(items: Iterable[pytest.Item]) -> None:
-    """Mark all but about every n-th case of each test that is marked `sampled(n)` as `full`.
+    """Mark all but about every n-th case of each test that is marked `sampled(n)` as `full`; a test
+    that is not marked, and has many cases, is taken as if it were.
 
     The choice starts at another case for each test of a file, and moves by one after n cases. So
     the tests of a file take every mode, and a test with two parameters meets several values of
@@ -33,11 +39,15 @@ def mark_the_rest_as_full(items: Iterable[pytest.Item]) -> None:
     """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") and not item.get_closest_marker("full"):
+        if not item.get_closest_marker("full"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     places: Counter[str] = Counter()
     for cases in tests.values():
-        (one_in,) = cases[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        marker = cases[0].get_closest_marker("sampled")
+        if marker is not None:
+            (one_in,) = marker.args
+        else:
+            one_in = ONE_IN if len(cases) >= MANY else 1
         step = min(one_in, len(cases))
         file = str(cases[0].path)
         for place, item in enumerate(cases):

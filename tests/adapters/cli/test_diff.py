@@ -32,6 +32,7 @@ def recorded(path: Path, *replies: Any) -> str:
     return str(path)
 
 
+@pytest.mark.full
 def test_diff_compares_two_files(files: tuple[str, str]) -> None:
     result = invoke("diff", *files, "--backends", "2", "--max-tokens", "1000")
     assert result.exit_code == 0
@@ -95,6 +96,7 @@ def test_the_default_policy_of_turns_does_with_turn(tmp_path: Path) -> None:
     assert "| `faults` | `3` | `2` |" in invoke("diff", "default", file, "--turn", *ONE).stdout
 
 
+@pytest.mark.full
 def test_a_budget_of_money_needs_prices_and_gets_them(
     files: tuple[str, str], tmp_path: Path
 ) -> None:

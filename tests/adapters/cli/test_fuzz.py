@@ -456,6 +456,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path)
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.full
 def test_the_time_can_be_limited() -> None:
     assert re.fullmatch(r"\d+ calls?, all honest\n", printed("fuzz", "--seconds", 0.2))
 

@@ -142,6 +142,7 @@ def test_the_page_plays_the_machine_of_a_turn(ours: Path) -> None:
     assert "A turn makes at most 4 calls with 96 requests, and runs at most 96 tools" in page
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -242,6 +243,7 @@ def test_prices_that_are_none_are_bad_input(ours: Path, tables: str, says: str) 
     )
 
 
+@pytest.mark.full
 def test_an_option_comes_before_the_file_and_the_new_policy_before_the_old(ours: Path) -> None:
     small = (
         "[limits]\n"

@@ -123,6 +123,7 @@ def test_the_program_of_a_turn_runs(
         assert float(said) == pytest.approx(float(figure))
 
 
+@pytest.mark.full
 def test_what_cannot_be_played_is_said_once(policy: Path) -> None:
     ended = invoke("verify", policy.name, "--scripts", "worst", "--json")
     assert (

@@ -54,6 +54,7 @@ def in_one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         )
 
 
+@pytest.mark.full
 def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fact: Check) -> None:
     (tmp_path / "policy.toml").write_text(
         "after_refusal = 'fall_back'\n[limits]\nretries = 0\n[waits]\njitter = 0.25\n"
@@ -100,6 +101,7 @@ def test_json_holds_the_front_with_every_figure(rates: Path) -> None:
     assert others[0]["changes"]["chain"] == "dear > cheap"
 
 
+@pytest.mark.full
 def test_what_cannot_be_met_is_explained(rates: Path, fact: Check) -> None:
     result = invoke("tune", "--rates", rates, "--cost", "0.000001", *FEW)
     assert result.exit_code == 1
@@ -174,6 +176,7 @@ def test_processes_side_by_side_find_the_same(rates: Path, monkeypatch: pytest.M
     assert invoke(*arguments).stdout == stdout
 
 
+@pytest.mark.full
 def test_another_order_of_the_chain_is_asked_for(rates: Path) -> None:
     found = Rates.load(rates)
     rates.write_text(Rates(tuple(reversed(found.backend))).to_toml())

@@ -327,6 +327,7 @@ def test_a_fuzzer_makes_a_share_of_hostile_calls(monkeypatch: pytest.MonkeyPatch
     assert made.count(False) == 10
 
 
+@pytest.mark.full
 def test_a_finding_is_made_small_and_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(self: Exchange, data: bytes) -> Any:
         raise RuntimeError("never seen before")

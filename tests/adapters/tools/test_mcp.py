@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -187,14 +187,14 @@ def nested(depth: int) -> Any:
     return schema
 
 
-HUGE = {
-    "many properties": [
+HUGE: dict[str, Callable[[], list[list[Any]]]] = {
+    "many properties": lambda: [
         [listed("t", {"properties": {f"p{number}": {} for number in range(100_000)}})]
     ],
-    "a long text": [[listed("t", {"description": "x" * 300_000})]],
-    "deeply nested": [[listed("t", nested(5_000))]],
-    "many tools": [[listed(f"t{number}", {}) for number in range(10_000)]],
-    "many tools on many pages": [
+    "a long text": lambda: [[listed("t", {"description": "x" * 300_000})]],
+    "deeply nested": lambda: [[listed("t", nested(5_000))]],
+    "many tools": lambda: [[listed(f"t{number}", {}) for number in range(10_000)]],
+    "many tools on many pages": lambda: [
         [listed(f"t{page} {number}", {}) for number in range(100)] for page in range(50)
     ],
 }
@@ -203,7 +203,7 @@ HUGE = {
 @pytest.mark.parametrize("name", HUGE)
 def test_what_is_too_much_for_any_model_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"too deeply|more than 1000 tools"):
-        anyio.run(rungwise.mcp_toolbox, Session(*HUGE[name]))
+        anyio.run(rungwise.mcp_toolbox, Session(*HUGE[name]()))
 
 
 def test_other_tasks_go_on_while_tools_are_read() -> None:

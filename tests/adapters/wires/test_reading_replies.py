@@ -103,6 +103,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", sampled(reversed(GROWING), one_in=3))
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C

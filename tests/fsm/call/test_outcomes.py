@@ -16,7 +16,7 @@ from rungwise.fsm.call import rules
 from rungwise.fsm.call.run import outcome, result
 from rungwise.fsm.turn import observe
 from rungwise.fsm.turn import result as turn_result
-from support.imports import MODULES
+from support.imports import MODULES, parsed
 
 SUCCESSES = {"done", "salvaged", "partial"}
 FOREIGN = {"cancelled", "over_budget"}
@@ -52,7 +52,7 @@ def test_a_place_knows_every_outcome(place: str) -> None:
 
 def lists_in(source: str) -> Iterator[list[object]]:
     """Yield the constants of each tuple, list, set and mapping that is written out."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Dict):
             yield [key.value for key in node.keys if isinstance(key, ast.Constant)]
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):

@@ -485,6 +485,7 @@ def test_a_script_that_is_none_is_refused(text: str) -> None:
         testing.read_turn_script(text)
 
 
+@pytest.mark.full
 def test_the_tools_of_a_script_are_the_callers_own() -> None:
     box = Toolbox.of({"heron": lambda path: None})
     names = set()

@@ -92,6 +92,7 @@ def test_text_and_markdown_are_the_same_each_time() -> None:
     assert "| holds | every path ends |" in one.to_markdown()
 
 
+@pytest.mark.full
 def test_a_chain_of_links_is_taken_as_a_call_takes_it() -> None:
     prices = Prices(1.0, 2.0)
     chain = [
@@ -118,6 +119,7 @@ def test_the_policy_bounds_the_fallbacks_too() -> None:
     assert verify(Policy(limits=Limits(fallbacks=9)), 4).limits["fallbacks"] == 3
 
 
+@pytest.mark.full
 def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     names = (
         "resends",
@@ -247,6 +249,7 @@ def test_it_says_what_the_last_backend_has_at_least(
     )
 
 
+@pytest.mark.full
 def test_nothing_is_said_to_be_kept_for_a_backend_that_is_never_asked() -> None:
     assert verify(Policy(limits=Limits(fallbacks=1)), 3).kept is None
     assert verify(Policy(table=CALL.without("fallback")), 2).kept is None

@@ -288,6 +288,7 @@ DETOURS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("given", DETOURS, ids=range(len(DETOURS)))
 @pytest.mark.parametrize("attempts", [2, 3, 5])
@@ -332,6 +333,7 @@ def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -
         check_against_brute_force(policy, limits(**more, fallbacks=fallbacks), 4096)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("refills_on", [None, "added_text"])
 @pytest.mark.parametrize("attempts", [4, 50])
@@ -358,6 +360,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", KEPT, ids=range(len(KEPT)))
 def test_the_heaviest_path_leaves_an_attempt_to_each_later_backend(given: dict[str, int]) -> None:
@@ -427,6 +430,7 @@ def test_a_cheaper_fallback_is_no_reason_to_spend_late() -> None:
     assert found.is_exact
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fallbacks", [0, 1, 2])
 def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, fact: Check) -> None:
     policy = Policy(budget=UNTIMED())
@@ -455,6 +459,7 @@ def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, fact: 
 PATIENT = {"empty": 1000}  # for which the values allow
 
 
+@pytest.mark.full
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "policy",

@@ -217,6 +217,7 @@ def scripts_of(policy: Policy, backends: int = 1) -> dict[str, WorstScript]:
     return {case.name: WorstScript(case, policy, backends) for case in found}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backends", [1, 2])
 def test_the_attempts_are_those_that_were_counted(backends: int) -> None:
     for name, worst in scripts_of(Policy.interactive(), backends).items():

@@ -131,6 +131,7 @@ def test_independent_attempts_draw_no_warning(seed: int) -> None:
         assert not [warning for warning in found.warnings if "depends" in warning]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "waits", [Waits(), Waits(retry_base=0, reask_base=0)], ids=["after waits", "at once"]
 )

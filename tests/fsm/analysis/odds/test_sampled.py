@@ -49,6 +49,7 @@ def compare(seed: int, calls: int, *, is_timed: bool) -> None:
     assert_agree(odds(policy, rates), sample, is_timed=is_timed)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_timed", [False, True])
 @pytest.mark.parametrize("seed", range(2))

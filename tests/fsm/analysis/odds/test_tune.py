@@ -81,6 +81,7 @@ def assert_is_front(found: Tuned) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_front_holds_what_nothing_dominates(tuned: Tuned) -> None:
     assert_is_front(tuned)
     assert len(tuned.tried) == 30 < tuned.combinations
@@ -114,6 +115,7 @@ def test_a_small_space_is_searched_in_full() -> None:
     assert found.best.figures.cost == pytest.approx(min(meets), rel=0.01), "equal to three digits"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "goal", [{"done": 0.999}, {"p99": 4}, {"cost": 0.0015}, {"done": 0.99, "cost": 0.002}]
@@ -188,6 +190,7 @@ def test_what_differs_from_the_defaults_is_in_the_toml() -> None:
     assert evolve(policy, budget=budget, timeouts=timeouts) == evolve(chosen, base_cap=2000)
 
 
+@pytest.mark.full
 def test_the_same_input_gives_the_same_result_however_it_is_computed(tuned: Tuned) -> None:
     counts: list[int] = []
     with ThreadPoolExecutor(3) as pool:

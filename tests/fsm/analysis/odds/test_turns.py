@@ -50,6 +50,7 @@ def compare(seed: int, turns: int) -> None:
     assert_agree(odds(policy, rates), sample, is_timed=seed % 5 == 4)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_odds_are_those_of_sampled_turns(seed: int) -> None:
@@ -156,6 +157,7 @@ def test_a_call_that_overflows_is_compacted_only_with_a_compactor() -> None:
     assert ends(found) == pytest.approx({"finished": 0.75, "failed": 0.25})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [100, pytest.param(103, marks=pytest.mark.full)])
 def test_journals_of_turns_give_back_the_rates_of_their_script(seed: int) -> None:
     policy, rates = case_of(seed)

@@ -197,6 +197,7 @@ def test_a_fact_that_another_function_finds_now_is_not_known() -> None:
     assert what_if(recorded(SLOW, ANSWER, policy=old), new, old_table=old.table).kind == "same"
 
 
+@pytest.mark.full
 def test_a_rung_of_ones_own_that_says_the_same_leaves_its_reply_as_it_was() -> None:
     policy = pondering(Fact("is_odd", of=lambda seen: True))
     journal = recorded(EMPTY, ANSWER, policy=policy)

@@ -72,6 +72,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.full
 def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     shown = visible(to_interactive().to_html())
     assert [question for question, answer in QUESTIONS if answer not in shown] == []

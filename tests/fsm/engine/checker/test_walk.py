@@ -107,6 +107,7 @@ def test_a_fault_is_found_with_a_path_to_it(table: Table, name: str, detail: str
         replayed(table, fault.path, FEW)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "table", [CALL, KNOTTY, *dict.fromkeys(table for table, _, _ in FAULTS)], ids=repr

@@ -61,12 +61,14 @@ def chain(keyword: str, of: int = 40) -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("keyword", "value"), [("anyOf", 1), ("oneOf", 1), ("allOf", "fits")])
 def test_alternatives_within_alternatives_are_bounded(keyword: str, value: Any) -> None:
     assert told(chain(keyword), value) == TOO_MUCH
 
 
+@pytest.mark.full
 def test_references_within_references_are_bounded_where_nothing_is_checked() -> None:
     ways = {
         f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "$dynamicRef": f"#/$defs/d{n + 1}"}
@@ -86,6 +88,7 @@ def nested(levels: int, inner: Any = 1) -> Any:
     return inner
 
 
+@pytest.mark.full
 def test_alternatives_at_each_level_of_the_value_are_bounded() -> None:
     each = {
         "anyOf": [{"type": "array", "items": {"$ref": "#/properties/a"}}] * 4 + [{"type": "string"}]

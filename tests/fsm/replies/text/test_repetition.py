@@ -1,4 +1,5 @@
 import random
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,7 @@ def test_recognises_a_loop(text: str, repetitive: bool) -> None:
     assert LoopWatch().is_repetitive(text) is repetitive
 
 
+@cache
 def long(size: int) -> str:
     return "".join(random.Random(11).choices("abcdefghijklmnopqrstuvwxyz \n", k=size))
 
