@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -121,16 +122,27 @@ class Unpacker:
         return not self._is_over
 
 
-def encoding_of(headers: Mapping[str, str]) -> Decode | None:
-    """Return what decodes a body with these headers.
+_TEXT: Final = re.compile(rb'[\xef\xbb\xbf\s]*(?:\{\s*"|\[\s*[{\]]|data:|event:|id:|retry:|:)')
+"""How a body begins that is JSON or events."""
 
-    None if its encoding is not one of `ACCEPTED`.
+
+def encoding_of(headers: Mapping[str, str], beginning: bytes) -> Decode | None:
+    """Return what decodes a body; None if its encoding is not one of `ACCEPTED`.
+
+    Proxies unpack bodies and leave the header that said how they were packed
+    [agentgateway/agentgateway#3040], or pack them without a word. So the first bytes count for
+    more: nothing but gzip begins as gzip does, and nothing packed is seen to begin as JSON or
+    events do.
+
+    Arguments:
+        headers: of the response.
+        beginning: the first bytes of its body, as many as have come.
     """
-    header = headers.get("content-encoding")
-    if not header:
-        return plain
-    encodings = [name for name in _names_in(header) if name not in ("", "identity")]
-    if not encodings:
+    if beginning.startswith(_MEMBER[:1]):
+        return Unpacker(_GZIP).pieces
+    names = _names_in(headers.get("content-encoding", ""))
+    encodings = [name for name in names if name not in ("", "identity")]
+    if not encodings or _TEXT.match(beginning):
         return plain
     if len(encodings) > 1 or encodings[0] not in _NAMES:
         return None

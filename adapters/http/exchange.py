@@ -133,7 +133,8 @@ class Exchange:
     decoder: Decoder | None = field(default=None, init=False)
     # seconds until a stream brought content
     first_token: float | None = field(default=None, init=False)
-    _decode: Decode | None = field(default=plain, init=False)  # of the content-encoding
+    # takes the body's encoding off; None until its first bytes have come
+    _decode: Decode | None = field(default=None, init=False)
     _size: int = field(default=0, init=False)  # bytes of the body so far, decoded
     _failure: Failure | None = field(default=None, init=False)
     _send: Send | None = field(default=None, init=False, repr=False)
@@ -174,17 +175,15 @@ class Exchange:
             is_decoded: whether the HTTP client decompresses the body itself.
         """
         self.received = headers
-        if not is_decoded:
-            self._decode = encoding_of(headers)
-        if self._decode is None:
-            self._failure = UNREADABLE
+        if is_decoded:
+            self._decode = plain
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
         kind = headers.get("content-type", "").lower()
         # with a status of 200, servers stream whatever the type says
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
-        if self.is_streaming and is_stream and self._decode is not None:
+        if self.is_streaming and is_stream:
             self.decoder = self._by_wire(self.backend.decoder, headers)
             self.limits.hear_head()
             if kind.startswith("application/json"):
@@ -207,6 +206,9 @@ class Exchange:
 
     def _feed(self, data: bytes) -> Iterator[list[Text | Reasoning]]:
         if self._decode is None:
+            self._decode = encoding_of(self.received, data)
+        if self._decode is None:
+            self._failure = UNREADABLE
             return
         try:
             for piece in self._decode(data):

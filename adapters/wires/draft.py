@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, digest_of, is_heavy, load, mended
 from rungwise.fsm.call.budget.metering import bytes_of
+from rungwise.fsm.replies.failures.body import is_bare_error
 from rungwise.fsm.replies.failures.classify import classify_response
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import (
@@ -55,9 +57,13 @@ def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> F
 
 
 def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-    """Classify a body that is not a reply. The result never quotes the body."""
+    """Classify a body that is not a reply: an error, or what kind of body it is, unquoted."""
     if not isinstance(reply, Failure) or reply.reason != "malformed":
         return reply
+    if not is_heavy(body):
+        with suppress(ValueError):
+            if is_bare_error(load(body)):
+                return classified(None, headers, body)
     return evolve(reply, found=_kind_of(headers, body))
 
 
@@ -156,6 +162,15 @@ def count_of(value: object) -> int:
     return 0
 
 
+def beyond(total: int, counted: int) -> int:
+    """Return the tokens that only the total of a report shows.
+
+    They were written and are paid for: some gateways count thoughts nowhere else
+    [mozilla-ai/any-llm#1290].
+    """
+    return max(0, total - counted)
+
+
 def raw_of(value: object, body: bytes) -> object:
     """Return a body for diagnosis, or None if it is too large."""
     if len(body) > _RAW:
@@ -228,12 +243,24 @@ class Draft:
         return bool(text_of(self.parts) or reasoning_of(self.parts) or calls_of(self.parts))
 
     def _identified(self) -> tuple[Part, ...]:
-        """Return the parts with a unique id for each tool call, as results refer to it."""
+        """Return the parts with a unique id for each tool call, as results refer to it.
+
+        A call that came twice, with its id, is one [HKUDS/nanobot#4443, rynfar/meridian#73]; and
+        one that brought no arguments in a reply that is whole has an empty object.
+        """
         taken: set[str] = set()
+        told: set[tuple[str, str, str]] = set()
+        is_whole = self.stop[0] in ("stop", "tool_calls")
         digest = ""
         unique: list[Part] = []
         for part in self.parts:
             if isinstance(part, ToolCall):
+                if is_whole and not part.arguments.strip():
+                    part = evolve(part, arguments="{}")
+                said = (part.id, part.name, part.arguments)
+                if part.id.strip() and said in told:
+                    continue
+                told.add(said)
                 if not part.id.strip() or part.id in taken:
                     # once: it may be as long as the calls are many
                     digest = digest or digest_of(self.about)

@@ -166,6 +166,11 @@ class _MessageBlock(Block):
         self.texts.setdefault(name, HeldText()).write(text)
 
     @property
+    def has_input(self) -> bool:
+        """Tell whether deltas brought any of its input."""
+        return _INPUT in self.texts and self.texts[_INPUT].tell() > 0
+
+    @property
     def input(self) -> str:
         """Return the input as JSON text; a complete call without input has an empty object."""
         text = ""
@@ -182,8 +187,8 @@ class _MessageBlock(Block):
         elif self.kind == "thinking":
             block |= {"thinking": text, "signature": self.signature}
         elif self.kind == "tool_use":
-            # some servers send it at once
-            if _INPUT in self.texts or not self.start.get("input"):
+            # some servers send it at once [AntSeed/antseed#15]; an empty delta adds nothing
+            if self.has_input or not self.start.get("input"):
                 block["input"] = self.input
         elif self.is_whole:
             for name, buffer in self.texts.items():
@@ -314,6 +319,11 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
                 self.take_piece((event_type, index_of(index)), delta[name])
                 return
         block = self._open.get(index_of(index))
+        if kind == "input_json_delta" and (block is None or block.kind in self.KINDS.values()):
+            block = self._open_call()
+            if block is None:
+                self.take_broken()  # arguments without a call
+                return
         if block is None:
             self.letters_beside += len(data)
         elif kind == "input_json_delta":
@@ -334,6 +344,18 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
                     block.add(name, text)
                     self.unshown += len(text)
             self._held += weight_of(data)
+
+    def _open_call(self) -> _MessageBlock | None:
+        """Return the call that is open, or the last one.
+
+        Some gateways count the deltas of a call otherwise than its beginning
+        [Wei-Shaw/sub2api#4294, vercel/ai#11771].
+        """
+        calls = [block for block in self._blocks if block.kind.endswith("tool_use")]
+        are_open = [block for block in calls if not block.is_whole]
+        if len(are_open) == 1:
+            return are_open[0]
+        return calls[-1] if calls and not are_open else None
 
     def _take_end_of_message(self, value: Mapping[str, Any], data: bytes) -> None:
         """Take the stop reason and the tokens of the message."""

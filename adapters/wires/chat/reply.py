@@ -20,7 +20,7 @@ from rungwise.adapters.wires.chat.dialects import (
     found_at,
 )
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
-from rungwise.adapters.wires.draft import count_of
+from rungwise.adapters.wires.draft import beyond, count_of
 from rungwise.adapters.wires.json_text import HeldText, as_json
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.values.usage import Usage
@@ -249,8 +249,14 @@ def _text_of(value: object, depth: int = 4) -> str:
     return ""
 
 
-def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the usage of a completion or a chunk unchanged, or None."""
+def usage_in(value: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the usage of a completion or a chunk unchanged, or None.
+
+    Moonshot puts it into the last choice [earendil-works/pi#2017].
+    """
+    own = choice.get("usage")
+    if own and isinstance(own, dict):
+        return own
     for path in USAGE:
         if path[0] in value and (usage := found_at(path, value)):
             return usage if isinstance(usage, dict) else None
@@ -281,6 +287,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
         creation = min(creation, total_input - read)
     elif read + creation > total_input or total == total_input + output + read + creation:
         total_input += read + creation  # counted beside the input, likewise
+    output += beyond(total, total_input + output)
     return Usage(
         input_tokens=total_input,
         output_tokens=output,

@@ -142,7 +142,7 @@ class ChatDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        texts = (self._text.getvalue(), self._reasoning.getvalue(), self._refusal.getvalue())
+        texts = (self.text_of(Text), self.text_of(Reasoning), self._refusal.getvalue())
         calls = self._calls.gathered(self.provider)
         annotations = self._aside.members.get("message", {}).get("annotations")
         draft = self._draft(texts, calls, self._own.gathered(), annotations)
@@ -212,12 +212,13 @@ class ChatDecoder(StreamDecoder):
         error = completion.error_in(value, choice, body)
         message = choice.get("message") or choice.get("delta")
         if not isinstance(message, dict):
-            if not error and not choice.get("finish_reason"):
+            is_paid = bool(completion.usage_in(value, choice))
+            if not error and not choice.get("finish_reason") and not is_paid:
                 return malformed("the body has no usable choice")
             message = {}
         self._about = value
         self._finish = choice.get("finish_reason")
-        self._usage = completion.usage_in(value)
+        self._usage = completion.usage_in(value, choice)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
         calls = ToolCalls.whole(message).gathered(self.provider)
@@ -319,7 +320,8 @@ class ChatDecoder(StreamDecoder):
             error = completion.error_in(value, choice, data)
             if error is not None:
                 self.take_error(error)
-        if usage := completion.usage_in(value):
+        if usage := completion.usage_in(value, choice):
+            self.started = True  # a reply without a choice is paid for, too
             last = completion.usage_of(usage)
             self._is_counted = last is not None and last.output_tokens > 0
             self._usage = grown(self._usage or {}, usage)

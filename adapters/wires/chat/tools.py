@@ -7,6 +7,7 @@ piece, or send the call whole; `ToolCalls` tells which pieces belong together.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Self
@@ -16,9 +17,11 @@ from attrs import Factory, define, evolve, frozen
 from rungwise.adapters.wires.chat.own import NOTHING, extras_of
 from rungwise.adapters.wires.draft import arguments_of
 from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.text.contents import is_json
+from rungwise.fsm.replies.text.growth import whole_object
 
 WEIGHT: Final = 200
 """The bytes that a call counts for besides its id, name and arguments.
@@ -47,6 +50,7 @@ class _Piece:
     name: str
     arguments: str
     is_free: bool  # whether the tool takes free text, not an object
+    is_object: bool = False  # whether the arguments came as an object instead of text
 
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
@@ -60,7 +64,8 @@ class _Piece:
             custom = _name_and_arguments(call.get("custom"), "input")
             if any(custom):
                 return cls(identifier, *custom, is_free=True)
-        return cls(identifier, name, arguments, is_free=False)
+        is_object = isinstance(mapping_of(call.get("function")).get("arguments"), Mapping)
+        return cls(identifier, name, arguments, is_free=False, is_object=is_object)
 
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
@@ -79,12 +84,18 @@ class _Slot:
     name: str = ""
     extras: dict[str, Any] = Factory(dict)  # members that only the provider can read
     is_named_again: bool = False  # whether its name came again after whole arguments
+    is_in_objects: bool = False  # whether its arguments come as objects instead of text
+    _beginnings: list[int] = Factory(list)  # where pieces stand that begin as an object does
+    _size: int = 0
     _new: list[str] = Factory(list)  # pieces of the arguments that are not joined yet
     _arguments: HeldText = Factory(HeldText)
     _scanner: ObjectScanner = Factory(ObjectScanner)
 
     def add(self, piece: str) -> None:
         """Take a piece of the arguments."""
+        if piece.startswith("{") and len(self._beginnings) < _MOST_PIECES:
+            self._beginnings.append(self._size)
+        self._size += len(piece)
         self._new.append(piece)
         if len(self._new) >= _MOST_PIECES:
             self._settle()
@@ -108,16 +119,37 @@ class _Slot:
             return bool(piece.name and self.name) and piece.id != self.id
         if piece.name and self.name:
             if piece.name != self.name:
-                return True
+                return not self.may_grow(piece)
             # Alone, it may come at the end of a call as well as before the arguments of another.
             self.is_named_again = self.is_named_again or self.is_whole
         return self.is_named_again and bool(piece.arguments.strip())
 
+    def may_grow(self, piece: _Piece) -> bool:
+        """Tell whether a piece holds the rest of the name [ankit373/hydra#958].
+
+        The call that it belongs to has an id, and no arguments yet; the piece has no id.
+        """
+        return bool(self.id) and not piece.id and not self._size
+
     @property
     def arguments(self) -> str:
-        """Return the arguments so far."""
+        """Return the arguments so far.
+
+        Some servers send all of them with each piece, or once more at the end
+        [NousResearch/hermes-agent#35718, lidge-jun/opencodex#361], or as several objects
+        [can1357/oh-my-pi#2082].
+        """
+        text = str(mended(self._arguments_so_far()))
+        if len(self._beginnings) < 2 or is_json(text):
+            return text
+        if self.is_in_objects:
+            return _merged(text)
+        last = whole_object(text, self._beginnings)
+        return last if is_json(last) else text
+
+    def _arguments_so_far(self) -> str:
         self._settle()
-        return str(mended(self._arguments.getvalue()))
+        return self._arguments.getvalue()
 
 
 def index_of(value: Mapping[str, Any]) -> int | None:
@@ -131,6 +163,20 @@ def index_of(value: Mapping[str, Any]) -> int | None:
     if isinstance(index, float) and index.is_integer():
         return int(index)
     return index if isinstance(index, int) else None
+
+
+def _merged(text: str) -> str:
+    """Return the members of several objects that stand one behind the other as one object."""
+    decoder = json.JSONDecoder()
+    members: dict[str, Any] = {}
+    place = 0
+    try:
+        while place < len(text):
+            value, place = decoder.raw_decode(text, place)
+            members |= value
+    except (ValueError, TypeError, RecursionError):
+        return text
+    return as_json(members)
 
 
 class ToolCalls:
@@ -189,10 +235,11 @@ class ToolCalls:
             slot.id = piece.id
             self._by_id.setdefault(piece.id, slot)
             self.letters += len(piece.id)
-        if piece.name and not slot.name:
-            slot.name = piece.name
+        if piece.name and piece.name != slot.name and (not slot.name or slot.may_grow(piece)):
+            slot.name += piece.name
             slot.is_free = piece.is_free
             self.letters += len(piece.name)
+        slot.is_in_objects = slot.is_in_objects or piece.is_object
         if piece.arguments:
             slot.add(piece.arguments)
             self.letters += len(piece.arguments)

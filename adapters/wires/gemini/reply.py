@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.wires.draft import count_of, estimated
+from rungwise.adapters.wires.draft import beyond, count_of, estimated
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
@@ -75,6 +75,8 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     prompt = count_of(raw.get("promptTokenCount")) + count_of(raw.get("toolUsePromptTokenCount"))
     thoughts = count_of(raw.get("thoughtsTokenCount"))
     output = count_of(raw.get("candidatesTokenCount")) + thoughts
+    if output:
+        output += beyond(count_of(raw.get("totalTokenCount")), prompt + output)
     if not prompt and not output:
         return None
     if not output:

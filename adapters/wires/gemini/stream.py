@@ -375,6 +375,6 @@ class GeminiDecoder(StreamDecoder):
             elif "error" in each:
                 data = as_json(each).encode()
             reader.take_value(each, data, is_error=False)
-        if not reader.started and not reader.error:
+        if not reader.started and not reader.error and not reader._usage:
             return malformed("the body has no usable candidate")
         return reader.reply(is_cut=not reader.done, cause=None, raw=raw_of(value, body))

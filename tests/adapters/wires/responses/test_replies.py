@@ -390,14 +390,12 @@ def test_what_a_providers_own_tool_writes_is_counted() -> None:
 
 def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
     nameless = {name: value for name, value in CALLED.items() if name not in ("id", "call_id")}
-    reply = read({"status": "completed", "output": [CALLED, CALLED, nameless]})
+    output = [CALLED, {**CALLED, "arguments": '{"b": 2}'}, nameless]
+    reply = read({"status": "completed", "output": output})
     ids = [call.id for call in reply.tool_calls]
     assert ids[0] == "c1"
     assert len({*ids}) == 3
-    assert ids == [
-        call.id
-        for call in read({"status": "completed", "output": [CALLED, CALLED, nameless]}).tool_calls
-    ]
+    assert ids == [call.id for call in read({"status": "completed", "output": output}).tool_calls]
 
 
 # whatever else
