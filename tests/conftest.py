@@ -23,7 +23,7 @@ PAGES = f"{Path(__file__).parent / 'browser'}{os.sep}"
 settings.register_profile("thorough", deadline=None)
 settings.register_profile(
     "ordinary",
-    max_examples=10,
+    max_examples=8,
     deadline=None,
     derandomize=True,
 )

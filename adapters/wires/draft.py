@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, digest_of, is_heavy, load, mended
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.replies.failures.body import is_bare_error
 from rungwise.fsm.replies.failures.classify import classify_response
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import (
@@ -57,13 +55,9 @@ def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> F
 
 
 def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-    """Classify a body that is not a reply: an error, or what kind of body it is, unquoted."""
+    """Classify a body that is not a reply. The result never quotes the body."""
     if not isinstance(reply, Failure) or reply.reason != "malformed":
         return reply
-    if not is_heavy(body):
-        with suppress(ValueError):
-            if is_bare_error(load(body)):
-                return classified(None, headers, body)
     return evolve(reply, found=_kind_of(headers, body))
 
 

@@ -28,6 +28,7 @@ def thirds(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
     return settled[:size], settled[-size:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "seconds", [0.0, pytest.param(SECONDS, marks=[pytest.mark.soak, pytest.mark.slowest])]
 )

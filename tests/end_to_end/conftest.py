@@ -39,7 +39,7 @@ ON_AIOHTTP = os.environ.get("TRANSPORT") == "httpx-aiohttp"
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `.ci/run full` what takes real time and runs on httpx2 as it does on httpx, and
-    eleven cases of twelve.
+    fifteen cases of sixteen.
 
     A test that is marked `sampled` says itself how many cases an ordinary run takes.
     A run over aiohttp leaves out the tests marked `own_connections`: they count connections, or
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "httpx2." in item.name:
             item.add_marker(pytest.mark.full)
         if str(item.path).startswith(HERE) and item.get_closest_marker("sampled") is None:
-            item.add_marker(pytest.mark.sampled(12))
+            item.add_marker(pytest.mark.sampled(16))
     if ON_AIOHTTP:
         items[:] = [item for item in items if item.get_closest_marker("own_connections") is None]
 

@@ -77,6 +77,7 @@ def answers(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.full
 def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
     folder: Path, server: Any
 ) -> None:

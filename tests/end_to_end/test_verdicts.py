@@ -134,7 +134,7 @@ def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> Non
     assert ("exclusiveMinimum" in body) or form == "schema"
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str) -> None:
     result, sent = described(
         mode, api, form, [reply(form, WRONG), reply(form, RIGHT)], returns=Bird

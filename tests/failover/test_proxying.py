@@ -30,6 +30,7 @@ def played(scale: float) -> str:
     return total(each.score.verdict for each in row.values())
 
 
+@pytest.mark.full
 def test_callers_of_the_proxy_get_every_fault_rescued():
     assert played(FAST) == "16-0-0-0"
 

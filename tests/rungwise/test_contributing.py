@@ -280,6 +280,7 @@ def apply(diff: str, checkout: Path) -> None:
         target.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("diff", "use"),
     [

@@ -303,3 +303,15 @@ def _count(raw: Mapping[str, Any], what: Count) -> int:
         if path[0] in raw and (count := count_of(found_at(path, raw))):
             return count
     return 0
+
+
+def aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the log probabilities and annotations of a chunk, placed as in a whole body."""
+    members: dict[str, Any] = {}
+    if isinstance(choice.get("logprobs"), dict):
+        members["logprobs"] = choice["logprobs"]
+    for name in ("delta", "message"):
+        message = choice.get(name)
+        if isinstance(message, dict) and isinstance(message.get("annotations"), list):
+            members["message"] = {"annotations": message["annotations"]}
+    return members

@@ -21,7 +21,7 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HeldText, mended
+from rungwise.adapters.wires.json_text import HeldText, as_json, mended
 from rungwise.adapters.wires.provider_data import Aside, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
@@ -334,7 +334,7 @@ class ChatDecoder(StreamDecoder):
             if finish and finish != "null":
                 self._finish = settled(self._finish, finish, STOP_REASONS)
             self._take_choice(choice)
-            self._aside.take(_aside_of(choice))
+            self._aside.take(completion.aside_of(choice))
             if refusal := completion.refused_beside(choice):
                 self._refusal.write(refusal)
             self.unshown = self._calls.letters + self._refusal.tell()
@@ -342,8 +342,9 @@ class ChatDecoder(StreamDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
         self._beside.stray(line)
-        if value is not None and completion.error_in(value, {}, line):
-            self.take_error(line)
+        body = b"" if value is None else as_json(value).encode()
+        if value is not None and completion.error_in(value, {}, body):
+            self.take_error(body)
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         """Take a delta, or a message where there is none."""
@@ -388,15 +389,3 @@ class ChatDecoder(StreamDecoder):
         if stop_of(self._finish, STOP_REASONS)[0] in (None, "error"):
             self.error = error
         self.finished = self.was_stopped = True
-
-
-def _aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the log probabilities and annotations of a chunk, placed as in a whole body."""
-    members: dict[str, Any] = {}
-    if isinstance(choice.get("logprobs"), dict):
-        members["logprobs"] = choice["logprobs"]
-    for name in ("delta", "message"):
-        message = choice.get(name)
-        if isinstance(message, dict) and isinstance(message.get("annotations"), list):
-            members["message"] = {"annotations": message["annotations"]}
-    return members

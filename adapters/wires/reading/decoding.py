@@ -21,13 +21,14 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HalfHolder, HeldText, load, mended
+from rungwise.adapters.wires.json_text import HalfHolder, HeldText, as_json, load, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
+from rungwise.fsm.replies.failures.body import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
-from rungwise.fsm.replies.text.growth import Growth, once
+from rungwise.fsm.replies.text.growth import GrowingText, once
 
 Kind = tuple[type[Text] | type[Reasoning], Hashable]
 """The kind of a piece of text: visible or not, and the block of the reply that it belongs to."""
@@ -74,7 +75,7 @@ class StreamDecoder(Decoder):
     _new: list[str] = field(factory=list, init=False)  # pieces of one kind, not yet a delta
     _kind: Kind = field(default=(Text, None), init=False)  # their kind
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
-    _growths: dict[Kind, Growth] = field(factory=dict, init=False)
+    _growths: dict[Kind, GrowingText] = field(factory=dict, init=False)
     _last: dict[Hashable, int] = field(factory=dict, init=False)  # see `once`
     _letters: int = field(default=0, init=False)  # characters in `texts`
     _held: int = field(default=0, init=False)  # bytes held besides; see `held_bytes`
@@ -120,7 +121,11 @@ class StreamDecoder(Decoder):
         except ValueError:
             return malformed("the body is not JSON, or too much of it")
         if isinstance(value, dict):
-            return self.read_object(value, body)
+            reply = self.read_object(value, body)
+            is_unread = isinstance(reply, Failure) and reply.reason == "malformed"
+            if is_unread and is_bare_error(value):
+                return classified(None, self.headers, body)
+            return reply
         return self.read_other(value, body)
 
     @abstractmethod
@@ -224,8 +229,10 @@ class StreamDecoder(Decoder):
         self.stop(malformed("an event of the stream is not JSON, or too much of it"))
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
-        """Count data that is not an event."""
+        """Count data that is not an event; end at an error outside of the events."""
         self.letters_beside += len(line)
+        if value is not None and (value.get("error") or is_bare_error(value)):
+            self.take_error(as_json(value).encode())
 
     def take_end(self) -> None:
         """End when the stream says so."""
@@ -265,7 +272,7 @@ class StreamDecoder(Decoder):
         kind = self._kind
         growth = self._growths.get(kind)
         if growth is None:
-            growth = self._growths[kind] = Growth()
+            growth = self._growths[kind] = GrowingText()
         last = len(self._new[-1])
         text = "".join(self._new) if growth.sends == "pieces" else growth.new_in(self._new)
         self._new.clear()

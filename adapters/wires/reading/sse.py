@@ -45,6 +45,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import orjson
@@ -218,6 +219,7 @@ class EventReader(LineSplitter):
     _ignored: bytes = field(default=b"\n", init=False)  # the last line of a name that says nothing
     # its lines that are not JSON yet, with line feeds
     _pending: bytearray = field(factory=bytearray, init=False)
+    _tail: bytearray = field(factory=bytearray, init=False)  # an object in several lines, no event
     _strays: int = field(default=0, init=False)
 
     def take_last_alike(self) -> bytes:
@@ -248,6 +250,9 @@ class EventReader(LineSplitter):
         self._rest.clear()
         if self._pending and not handler.finished:
             self._end_event(handler, is_cut=True)
+        if self._tail and not handler.finished:
+            with suppress(ValueError):
+                handler.take_stray(b"", load(bytes(self._tail)))
 
     def _with_line_feeds(self, data: bytes) -> bytes:
         """Make every line end in a line feed only.
@@ -346,6 +351,9 @@ class EventReader(LineSplitter):
             self._take_first(line, handler)
             return
         value = self._stray_object(data)
+        begins = self.is_stream and value is None and line.startswith(b"{")
+        if (begins or self._tail) and len(self._tail) < PIECE:
+            self._tail += line + b"\n"
         if self.is_stream:
             handler.take_stray(line, None if is_error else value)
         elif value is None:

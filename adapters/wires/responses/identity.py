@@ -141,17 +141,16 @@ class Items:
         for item in items:
             kind = text_in(item, "type")
             call_id = text_in(item, "call_id")
-            queue = alike[kind, text_in(item, "name")]
             found = [self._numbers.get(text_in(item, "id"))]
             if call_id:
                 found.append(calls.get(call_id))
-            number = next((each for each in found if each in free), None)
-            if number is None or free[number].kind not in ("", kind):
-                number = _first(queue, free)
-            if number is None:
-                number = self._begin(kind, text_in(item, "id"), None)
-            free.pop(number, None)
-            final.append(number)
+            known = next((each for each in found if each in free), None)
+            if known is None or free[known].kind not in ("", kind):
+                known = _first(alike[kind, text_in(item, "name")], free)
+            if known is None:
+                known = self._begin(kind, text_in(item, "id"), None)
+            free.pop(known, None)
+            final.append(known)
         listed = Counter(text_in(item, "type") for item in items)
         if all(listed[slot.kind] >= came[slot.kind] for slot in free.values()):
             self._final = final

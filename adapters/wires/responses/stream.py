@@ -28,7 +28,7 @@ from rungwise.adapters.wires.responses.items import (
     envelope_of,
     write,
 )
-from rungwise.adapters.wires.responses.reply import draft_of, error_of
+from rungwise.adapters.wires.responses.reply import STOP_REASONS, draft_of, error_of
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
@@ -165,7 +165,8 @@ class ResponsesDecoder(StreamDecoder):
         """Read the response of a whole body."""
         output = value.get("output")
         status = text_in(value, "status")
-        if not (isinstance(output, list) or value.get("error") or status):
+        is_response = status in STOP_REASONS or status in ("queued", "in_progress")
+        if not (isinstance(output, list) or value.get("error") or is_response):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
         error = error_of(value, self.headers)

@@ -32,7 +32,7 @@ MOST_HELD: Final = 64
 
 
 @define(eq=False)
-class Growth:
+class GrowingText:
     """Follow the pieces of one text, and return what is new in them."""
 
     sends: Literal["pieces", "snapshots", "not known"] = "not known"

@@ -59,6 +59,7 @@ def lists_in(source: str) -> Iterator[list[object]]:
             yield [each.value for each in node.elts if isinstance(each, ast.Constant)]
 
 
+@pytest.mark.full
 def test_every_place_that_lists_outcomes_is_looked_at() -> None:
     telling = {*CALL.outcomes} - {"refused"}  # which is an event, too
     found = {

@@ -160,6 +160,7 @@ def test_targets_that_exclude_each_other_say_how_near_they_come() -> None:
     assert rest[1].startswith("where the others are met, the best P99 is ")
 
 
+@pytest.mark.full
 def test_the_policy_as_toml_has_its_odds(tuned: Tuned) -> None:
     for each in tuned.front:
         policy = Policy.from_toml(each.to_toml())

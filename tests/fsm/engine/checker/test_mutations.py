@@ -754,6 +754,7 @@ def expectations_about(
     )
 
 
+@pytest.mark.full
 @pytest.mark.slowest
 @pytest.mark.parametrize("nth", [23, pytest.param(1, marks=pytest.mark.full)])
 def test_every_mutant_dies_or_is_the_same_machine(nth):

@@ -1,0 +1,349 @@
+"""What servers say otherwise than their protocol is read as what they mean: every wire, whole and
+streamed, wherever the network cuts it.
+
+The issues that each row comes from stand beside the code that reads it.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rungwise import ToolCall
+from rungwise.adapters.http.encodings import encoding_of, plain
+from rungwise.fsm.replies.failures.body import is_bare_error
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
+from rungwise.fsm.replies.text.growth import GrowingText, once, whole_object
+from rungwise.testing import ScriptedReply
+from support import protocols
+from support.streams import rendered
+
+EVENTS = ("openai", "responses", "anthropic", "gemini")
+"""The protocols whose streams are server-sent events."""
+SIZES = [1, 7, 100_000]
+
+
+def backend(api: str) -> Any:
+    return protocols.backend(api, "http://host/v1")
+
+
+def body(api: str, *, streams: bool = True, **script: Any) -> bytes:
+    return rendered(backend(api), ScriptedReply(**script), streams=streams)
+
+
+def read(api: str, data: bytes, size: int = 100_000) -> Any:
+    decoder = backend(api).decoder({})
+    for start in range(0, len(data), size):
+        decoder.feed(data[start : start + size])
+    return decoder.close()
+
+
+def whole(api: str, value: Any) -> Any:
+    return backend(api).decode(200, {}, json.dumps(value).encode())
+
+
+def events(*values: Any) -> bytes:
+    return b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in values)
+
+
+# framing
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("frames", ["data: ", "data:", "data: data: ", "  data:\t"])
+@pytest.mark.parametrize("api", EVENTS)
+def test_events_that_are_framed_twice(api: str, frames: str, size: int) -> None:
+    data = body(api, text="In the reeds.", reasoning="Hm.")
+    again = data.replace(b"data: ", b"data: " + frames.encode())
+    assert read(api, again, size) == read(api, data, size)
+
+
+def test_a_line_of_frames_alone_is_read_in_time_that_grows_with_it() -> None:
+    assert read("openai", b"data: " * 300_000 + b"\n\n").text == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "beginning", "is_plain"),
+    [
+        ("gzip", b'{"id": 1}', True),
+        ("br", b"data: {}", True),
+        ("zstd", b"\xef\xbb\xbf\n: ping", True),
+        ("deflate", b'[{"a": 1}]', True),
+        ("deflate", b"x\x9c", False),
+        ("gzip", b"\x1f\x8b", False),
+        ("", b"\x1f\x8b", False),
+        ("", b"In the reeds", True),
+    ],
+)
+def test_the_first_bytes_say_how_a_body_is_packed(
+    said: str, beginning: bytes, is_plain: bool
+) -> None:
+    assert (encoding_of({"content-encoding": said}, beginning) is plain) is is_plain
+
+
+def test_an_encoding_that_nobody_asked_for_is_not_guessed_at() -> None:
+    assert encoding_of({"content-encoding": "br"}, b"\x0b\x02\x80") is None
+
+
+# errors
+
+
+SPENT = {"code": "insufficient_balance", "message": "Insufficient balance, please recharge"}
+LIMITED = {"status": "449", "msg": "You exceeded your current rate limit", "body": None}
+
+
+@pytest.mark.parametrize(("error", "reason"), [(SPENT, "billing"), (LIMITED, "rate_limit")])
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_an_error_that_stands_in_no_member_of_its_own(api: str, error: Any, reason: str) -> None:
+    replies = [whole(api, error)]
+    if api in EVENTS:
+        replies.append(read(api, events(error)))
+    for reply in replies:
+        assert isinstance(reply, Failure)
+        assert reply.reason == reason
+        assert reply.message in (error.get("message"), error.get("msg"))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("api", EVENTS)
+def test_an_error_behind_the_events(api: str, indent: int | None) -> None:
+    error = {"error": {"code": 503, "message": "Try again later.", "status": "UNAVAILABLE"}}
+    data = body(api, text="In the reeds.").partition(b"reeds")[0].rpartition(b"data:")[0]
+    reply = read(api, data + b"\n\n" + json.dumps(error, indent=indent).encode())
+    failure = reply.failure if isinstance(reply, Reply) else reply
+    assert failure is not None
+    assert failure.reason == "overloaded"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"code": 0, "message": "success"},
+        {"status": "completed", "message": "x"},
+        {"code": 500},
+        {"message": "In the reeds."},
+        {"type": "response.created", "code": 1, "message": "x"},
+        {"code": 1, "message": "x", "choices": [{}]},
+        [],
+        None,
+    ],
+)
+def test_what_is_no_bare_error(value: Any) -> None:
+    assert not is_bare_error(value)
+
+
+# calls
+
+
+LOOK = ToolCall("c1", "look", '{"bird":"owl"}')
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("api", [each for each in protocols.PROTOCOLS if each != "ollama"])
+def test_a_call_that_is_delivered_twice_is_one(api: str, size: int) -> None:
+    """Ollama gives its calls no ids, so that two alike are two."""
+    twice = {"tool_calls": (LOOK, LOOK)}
+    for reply in (
+        read(api, body(api, **twice), size),
+        backend(api).decode(200, {}, body(api, streams=False, **twice)),
+    ):
+        assert [(each.name, each.arguments) for each in reply.tool_calls] == [
+            ("look", '{"bird":"owl"}')
+        ]
+
+
+def chat(*calls: Any, finish: str | None = "tool_calls") -> Any:
+    deltas = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+    return read("openai", events(*deltas, {"choices": [{"delta": {}, "finish_reason": finish}]}))
+
+
+def piece(arguments: Any = "", **members: Any) -> dict[str, Any]:
+    id = {"id": members.pop("id")} if "id" in members else {}
+    return {"index": 0, **id, "function": {"arguments": arguments, **members}}
+
+
+WHOLE = '{"city": "Oslo", "unit": "C"}'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "arguments"),
+    [
+        ([WHOLE[:8], WHOLE[:17], WHOLE], WHOLE),
+        ([WHOLE[:8], WHOLE[8:], WHOLE], WHOLE),
+        ([WHOLE, WHOLE], WHOLE),
+        ([{"city": "Oslo"}, {"unit": "C"}], '{"city":"Oslo","unit":"C"}'),
+        (['{"a": ', '{"a": 1}', "}"], '{"a": {"a": 1}}'),
+        (['{"a": ', '{"b": 1', '{"c": 2}'], '{"a": {"b": 1{"c": 2}'),
+        ([""], "{}"),
+        ([None], "{}"),
+    ],
+)
+def test_arguments_that_come_again_or_as_objects(pieces: list[Any], arguments: str) -> None:
+    reply = chat(piece(id="a", name="get"), *map(piece, pieces))
+    assert [each.arguments for each in reply.tool_calls] == [arguments]
+
+
+def test_a_call_without_arguments_in_a_reply_that_was_cut_stays_without() -> None:
+    reply = chat(piece(id="a", name="get"), finish="length")
+    assert [each.arguments for each in reply.tool_calls] == [""]
+
+
+def test_a_name_in_fragments() -> None:
+    reply = chat(piece(id="a", name="get_wea"), piece("{}", name="ther"))
+    assert [(each.name, each.arguments) for each in reply.tool_calls] == [("get_weather", "{}")]
+    two = chat(piece(id="a", name="ls"), piece(id="b", name="pwd"))
+    assert [each.name for each in two.tool_calls] == ["ls", "pwd"]
+
+
+def opened(index: int, **block: Any) -> dict[str, Any]:
+    return {
+        "type": "content_block_start",
+        "index": index,
+        "content_block": {"type": "tool_use", "id": "t", "name": "get", **block},
+    }
+
+
+def brought(index: int, text: str) -> dict[str, Any]:
+    delta = {"type": "input_json_delta", "partial_json": text}
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+ENDED = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [opened(0, input={}), brought(1, '{"a":'), brought(1, "1}")],
+        [opened(0, input={}), brought(7, '{"a":1}')],
+        [opened(0, input={"a": 1}), brought(0, "")],
+        [opened(0, input={"a": 1})],
+    ],
+)
+def test_input_under_another_index_or_at_the_start(said: list[Any]) -> None:
+    reply = read("anthropic", events({"type": "message_start", "message": {}}, *said, ENDED))
+    assert [json.loads(each.arguments) for each in reply.tool_calls] == [{"a": 1}]
+
+
+def test_input_without_a_call_is_a_broken_reply() -> None:
+    reply = read("anthropic", events({"type": "message_start", "message": {}}, brought(0, "{}")))
+    assert isinstance(reply, Failure)
+
+
+# texts
+
+
+SO_FAR = ["The capital", "The capital of Norway", "The capital of Norway is Oslo, on the fjord."]
+
+
+def texts(api: str, pieces: list[str], kind: str = "text") -> bytes:
+    """Write a stream with these pieces."""
+    joined = body(api, **{kind: "@"})
+    line = next(each for each in joined.split(b"\n\n") if b"@" in each)
+    lines = [line.replace(b"@", json.dumps(each)[1:-1].encode()) for each in pieces]
+    return joined.replace(line, b"\n\n".join(lines), 1)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
+@pytest.mark.parametrize("api", ["openai", "gemini", "anthropic"])
+def test_text_that_comes_as_all_so_far(api: str, kind: str, size: int) -> None:
+    assert getattr(read(api, texts(api, SO_FAR, kind), size), kind) == SO_FAR[-1]
+
+
+@pytest.mark.parametrize("api", ["openai", "gemini", "anthropic"])
+def test_all_text_once_more_at_the_end(api: str) -> None:
+    text = "The capital of Norway is Oslo, which lies at the end of a fjord."
+    assert read(api, texts(api, [text[:9], text[9:30], text[30:], text])).text == text
+
+
+@given(st.lists(st.text("ha \n-", min_size=1, max_size=12), max_size=8))
+@example(["ha", "haha"])
+@example(["-", "--", "---"])
+@example([" ", " ", " a"])
+def test_a_text_that_repeats_itself_is_never_shortened(pieces: list[str]) -> None:
+    growth = GrowingText()
+    said = "".join(growth.new_in([each]) for each in pieces) + growth.end()
+    whole = "".join(pieces)
+    if growth.sends == "snapshots":
+        assert len(pieces) >= 3
+        assert max(map(len, pieces)) >= 30
+    else:
+        assert said == whole
+
+
+@given(st.text(min_size=31, max_size=80), st.lists(st.integers(1, 79), min_size=3, max_size=6))
+def test_snapshots_come_to_the_last_of_them(text: str, cuts: list[int]) -> None:
+    ends = sorted({*cuts, len(text)} - set(range(len(text) + 1, 80)))
+    snapshots = [text[:end] for end in ends]
+    growth = GrowingText()
+    said = growth.new_in(snapshots) + growth.end()
+    assert growth.sends != "snapshots" or said == text
+
+
+def test_what_is_held_is_bounded_and_handed_out() -> None:
+    growth = GrowingText()
+    assert growth.new_in(["a" * 40]) == "a" * 40
+    assert growth.new_in(["a" * 60]) == ""
+    assert growth.new_in(["b"]) == "a" * 60 + "b"
+    assert growth.sends == "pieces"
+    assert GrowingText().new_in(["x" * 40, "x" * 90]) == "x" * 130
+
+
+def test_a_copy_at_the_end_is_long_and_exact() -> None:
+    assert once("ab" * 20, 20) == "ab" * 20
+    assert once("x" * 31 + "y" * 31, 31) == "x" * 31 + "y" * 31
+    assert once("x" * 62, 31) == "x" * 31
+    assert once("x" * 62, 0) == "x" * 62
+    assert whole_object('{"a":1}{"b":2}', [0, 7]) == '{"a":1}{"b":2}'
+
+
+def test_the_types_of_what_is_read_here() -> None:
+    decoder = backend("openai").decoder({})
+    found = decoder.feed(texts("openai", SO_FAR))
+    assert {type(each) for each in found} <= {Text, Reasoning}
+
+
+# counts
+
+
+@pytest.mark.parametrize(
+    ("usage", "output"),
+    [
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 623}, 603),
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 218}, 198),
+        ({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 10}, 198),
+        ({"prompt_tokens": 20, "completion_tokens": 198}, 198),
+    ],
+)
+def test_tokens_that_only_the_total_shows_are_output(usage: Any, output: int) -> None:
+    message = {"message": {"content": "Hm."}, "finish_reason": "stop"}
+    for value in (
+        {"choices": [message], "usage": usage},
+        {"choices": [{**message, "usage": usage}]},
+    ):
+        assert whole("openai", value).usage.output_tokens == output
+        assert read("openai", events(value) + b"data: [DONE]\n\n").usage.output_tokens == output
+
+
+def test_so_are_those_of_gemini() -> None:
+    counts = {"promptTokenCount": 20, "candidatesTokenCount": 198, "totalTokenCount": 623}
+    candidate = {"content": {"parts": [{"text": "Hm."}]}, "finishReason": "STOP"}
+    value = {"candidates": [candidate], "usageMetadata": counts}
+    assert whole("gemini", value).usage.output_tokens == 603
+    assert read("gemini", events(value)).usage.output_tokens == 603
+
+
+@pytest.mark.parametrize("api", ["openai", "gemini"])
+def test_a_reply_without_choices_is_paid_for(api: str) -> None:
+    value: dict[str, Any] = {"choices": [], "usage": {"prompt_tokens": 5000, "total_tokens": 5000}}
+    if api == "gemini":
+        counts = {"promptTokenCount": 5000, "totalTokenCount": 5000}
+        value = {"candidates": [], "usageMetadata": counts}
+    for reply in (whole(api, value), read(api, events(value) + b"data: [DONE]\n\n")):
+        assert isinstance(reply, Reply)
+        assert reply.usage.input_tokens == 5000
+        assert not reply.text
