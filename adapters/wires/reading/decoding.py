@@ -24,7 +24,7 @@ from rungwise.adapters.wires.draft import (
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, as_json, load, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.fsm.replies.failures.body import is_bare_error
+from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text

@@ -54,7 +54,7 @@ from attrs import Factory, define, field
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
-from rungwise.fsm.replies.failures.body import is_bare_error
+from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.text.contents import exact
 
 _RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time

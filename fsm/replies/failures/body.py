@@ -194,29 +194,6 @@ STATUS_OF_CODE: Final = {
 }
 
 
-_BARE_CODES: Final = ("code", "status", "errcode")
-_BARE_WORDS: Final = ("message", "msg", "detail")
-_GOOD: Final = frozenset({"", "0", "200", "ok", "success", "completed", "none"})
-
-
-def is_bare_error(value: object) -> bool:
-    """Tell whether a JSON object of status 200 is an error that stands in no member of its own.
-
-    It has a code and words, such as `{"code": "rate_limit_daily", "message": "..."}`
-    [XpressAI/xaibo#36, mmeyerlein/meclaw#75]. What has a type or content is something else.
-    """
-    if not isinstance(value, Mapping) or not any(
-        isinstance(value.get(name), str) for name in _BARE_WORDS
-    ):
-        return False
-    if "type" in value or any(
-        value.get(name) for name in ("choices", "candidates", "output", "content")
-    ):
-        return False
-    codes = [value[name] for name in _BARE_CODES if isinstance(value.get(name), int | str)]
-    return any(str(code).lower() not in _GOOD for code in codes)
-
-
 @define
 class ErrorBody:
     """Collect the words (codes and types) of a body, its prose, and the parameters that it names.

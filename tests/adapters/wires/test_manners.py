@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rungwise import ToolCall
 from rungwise.adapters.http.encodings import encoding_of, plain
-from rungwise.fsm.replies.failures.body import is_bare_error
+from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.replies.text.growth import GrowingText, once, whole_object
@@ -124,6 +124,12 @@ def test_an_error_behind_the_events(api: str, indent: int | None) -> None:
         {"code": 0, "message": "success"},
         {"status": "completed", "message": "x"},
         {"code": 500},
+        {"code": "0000", "message": "x"},
+        {"code": None, "message": "x"},
+        {"code": True, "message": "x"},
+        {"status": "processing", "message": "the third in the queue"},
+        {"status": 200, "message": "x"},
+        {"status": "9" * 5000, "message": "x"},
         {"message": "In the reeds."},
         {"type": "response.created", "code": 1, "message": "x"},
         {"code": 1, "message": "x", "choices": [{}]},
