@@ -372,6 +372,7 @@ class ChatDecoder(StreamDecoder):
         """
         text, reasoning, refusal = completion.contents(message)
         self._flush()
+        self._release()
         if more := self._reasoning.follow(reasoning, is_last=is_last):
             self.take_piece(REASONING, more)
         if more := self._text.follow(text, is_last=is_last):

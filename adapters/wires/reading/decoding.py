@@ -194,9 +194,7 @@ class StreamDecoder(Decoder):
         """
         self._reader.close(self)
         self._flush()
-        for kind, growth in self._growths.items():
-            if rest := growth.end():
-                self._write(kind, rest, len(rest))
+        self._release()
         if not self.started and not self.error:
             cut = None if failure is NO_END else failure
             plain = bytes(self._reader.plain)
@@ -277,6 +275,12 @@ class StreamDecoder(Decoder):
         text = "".join(self._new) if growth.sends == "pieces" else growth.new_in(self._new)
         self._new.clear()
         self._write(kind, text, last)
+
+    def _release(self) -> None:
+        """Hand out what was held: nothing followed that would tell what it is."""
+        for kind, growth in self._growths.items():
+            if rest := growth.end():
+                self._write(kind, rest, len(rest))
 
     def _write(self, kind: Kind, text: str, last: int) -> None:
         """Add to the text of a block, and hand it out.

@@ -223,6 +223,8 @@ class ResponsesDecoder(StreamDecoder):
         if not text.strip():
             return
         self._flush()
+        if kind in self._growths:
+            self._growths[kind].settle()
         buffer = self.texts.get(kind[1])
         size = 0 if buffer is None else buffer.tell()
         before = None

@@ -52,8 +52,13 @@ class GrowingText:
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
         rest = "".join(self._held)
-        self._held.clear()
+        self.settle()
         return rest
+
+    def settle(self) -> None:
+        """Forget what was held: the whole text has come, which says it."""
+        self._held.clear()
+        self.sends = "pieces"
 
     def _new_in(self, piece: str) -> str:
         latest = self._held[-1] if self._held else self._so_far
@@ -72,7 +77,6 @@ class GrowingText:
             if sum(map(len, self._held)) <= MOST_HELD:
                 return ""
             piece = ""  # it is among those that were held
-        self.sends = "pieces"
         return self.end() + piece
 
 

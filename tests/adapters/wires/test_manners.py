@@ -313,6 +313,27 @@ def test_the_types_of_what_is_read_here() -> None:
     assert {type(each) for each in found} <= {Text, Reasoning}
 
 
+@pytest.mark.parametrize("pieces", [["ha", "haha"], ["ha", "haha", "ha"], ["a", "ab"]])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("api", EVENTS)
+def test_a_short_text_that_may_be_either_is_that_of_its_protocol(
+    api: str, pieces: list[str], size: int
+) -> None:
+    assert read(api, texts(api, pieces), size).text in ("".join(pieces), "@")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_whole_text_at_the_end_decides(size: int) -> None:
+    data = body("responses", text="hahahaha", chunk_size=2)
+    parts = data.split(b"\n\n")
+    deltas = [each for each in parts if b"output_text.delta" in each]
+    last = deltas[1].replace(b'"delta":"ha"', b'"delta":"haha"')
+    assert last != deltas[1]
+    kept = [each for each in parts if each not in deltas[2:]]
+    kept[kept.index(deltas[1])] = last
+    assert read("responses", b"\n\n".join(kept), size).text == "hahahaha"
+
+
 # counts
 
 
