@@ -24,6 +24,7 @@ def page(request: Any, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 def test_it_fits_and_can_be_read_at_every_width_by_day_and_by_night(
     open_tab: Callable[..., Any], page: Path
@@ -38,6 +39,7 @@ def test_it_fits_and_can_be_read_at_every_width_by_day_and_by_night(
             assert tab.requests == [page.as_uri()]
 
 
+@pytest.mark.full
 def test_on_a_phone_the_ladders_stand_first_and_the_hub_is_there_on_request(
     open_tab: Callable[..., Any], tmp_path: Path
 ) -> None:
