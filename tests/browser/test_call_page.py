@@ -5,6 +5,8 @@ nothing strange runs.
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from rungwise.fsm.call.table import CALL
 from support.page_checks import assert_page_fits
 from support.pages import NASTY, STORY, attempt, selected, shown, trail, with_table
@@ -120,6 +122,7 @@ def test_the_bars_have_a_least_width_and_stay_in_their_lane(show: Show) -> None:
         assert all(width >= 8 and left >= 0 and right >= 0 for width, left, right in boxes)
 
 
+@pytest.mark.full
 def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(show: Show) -> None:
     for name in ("explain", "play"):
         assert show(name, width=1440).run("byId('hub').open") is True
@@ -134,6 +137,7 @@ def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(sho
         assert_page_fits(tab)
 
 
+@pytest.mark.full
 def test_every_step_shows_its_row_on_the_picture_and_the_ladder(show: Show) -> None:
     tab = with_table(show("explain"))
     now = "[...document.querySelectorAll('#ladders .now')].map(each => each.dataset.target)"

@@ -70,11 +70,13 @@ def ended(page: Any) -> tuple[str, list[str], str]:
     )
 
 
+@pytest.mark.full
 def test_a_model_that_falls_silent_is_shown_as_a_line(chat: Any, example: Any) -> None:
     ask(chat, STARS)
     assert ended(chat) == (example.STARS, ["swift-1 fell silent; steady-2 continues"], "done")
 
 
+@pytest.mark.sampled(2)
 def test_text_is_visibly_taken_back(chat: Any, example: Any) -> None:
     chat.get_by_text(MOON).click()
     chat.wait_for_selector("del")
@@ -86,6 +88,7 @@ def test_text_is_visibly_taken_back(chat: Any, example: Any) -> None:
     assert ended(chat)[0] == example.MOON
 
 
+@pytest.mark.sampled(2)
 def test_a_lost_network_loses_nothing(chat: Any, example: Any) -> None:
     ask(chat, THUNDER)
     chat.wait_for_function("document.querySelector('.said')?.textContent.length > 20")
@@ -96,6 +99,7 @@ def test_a_lost_network_loses_nothing(chat: Any, example: Any) -> None:
     assert any(line.startswith("back; resumed after event ") for line in lines)
 
 
+@pytest.mark.sampled(2)
 def test_stopping_ends_the_call_and_keeps_the_text(chat: Any, example: Any) -> None:
     ask(chat, THUNDER)
     chat.wait_for_function("document.querySelector('.said')?.textContent.length > 20")
@@ -106,6 +110,7 @@ def test_stopping_ends_the_call_and_keeps_the_text(chat: Any, example: Any) -> N
     assert end == "cancelled"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 def test_an_answer_is_explained_in_place(chat: Any) -> None:
     ask(chat, "Why is the sky blue?")

@@ -193,6 +193,7 @@ def test_facts_that_make_no_difference_are_told_apart(show: Show) -> None:
     assert tab.run(idle) == ["same_empty_again", "throttled", "has_text"]
 
 
+@pytest.mark.full
 def test_the_example_of_the_diagrams_can_be_played(show: Show) -> None:
     tab = show("play")
     for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent"):
@@ -279,6 +280,7 @@ def test_the_actions_of_a_turn_that_can_follow_are_those_of_the_walk(show: Show)
     assert show("play a turn").run(f"{json.dumps(configurations)}.map({run})") == most
 
 
+@pytest.mark.full
 def test_what_the_budget_does_not_allow_cannot_be_sent(show: Show) -> None:
     tab = show("short")
     assert (
@@ -362,6 +364,7 @@ def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> 
     assert order[first:] + order[:first] == wanted[name]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["explain", "turn", "play"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_is_as_wide_as_the_window_and_quiet(

@@ -13,6 +13,7 @@ from support.counted import stats_of
 from support.page_checks import assert_contrast, assert_page_fits
 
 
+@pytest.mark.full
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("model", ["gpt-5", "a-name-without-a-place-to-break-it" * 5])
 @pytest.mark.parametrize("width", [390, 800, 1440])

@@ -99,6 +99,7 @@ def test_an_attempt_of_a_call_opens_its_page_there(open_tab: Open, page: Path) -
     assert tab.run(HELD) == [False, "attempt-3", 0]
 
 
+@pytest.mark.full
 def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: Path) -> None:
     tab = with_table(open_tab(page))
     turn = path_of_page()
@@ -186,6 +187,7 @@ def test_the_counters_are_shown_after_each_step(open_tab: Open, page: Path) -> N
     assert "auto_continues24/25\N{MINUS SIGN}1" in told
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1200])
 def test_the_page_within_is_as_wide_as_its_frame(
