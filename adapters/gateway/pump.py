@@ -78,12 +78,12 @@ class Pump:
                 return event.text.encode(ENCODING)
             case Text():
                 self._text.append(event.text)
-                return b"" if self._holds else self._told("text", event.text)
+                return b"" if self._holds else self._without_keys("text", event.text)
             case Reasoning() if not self.call.shown(event.text, self._backend):
                 pass
             case Reasoning():
                 self._thoughts.append(event.text)
-                return b"" if self._holds else self._told("reasoning", event.text)
+                return b"" if self._holds else self._without_keys("reasoning", event.text)
             case Discard() if self._holds:
                 self._text = ["".join(self._text).removesuffix(event.text)]
             case Discard():
@@ -120,7 +120,7 @@ class Pump:
         if self._stream is not None:
             self._stream.answer = self._answer
 
-    def _told(self, name: str, piece: str) -> bytes:
+    def _without_keys(self, name: str, piece: str) -> bytes:
         """Write a piece of text or reasoning, but for what may be the beginning of a key."""
         other = "text" if name == "reasoning" else "reasoning"
         written = self._written(other, self._withheld[other].end())
@@ -181,7 +181,7 @@ class Pump:
             reasoning = "".join(self._thoughts)
             if not text.startswith(sent):
                 text = sent  # what a program has is always the beginning of the answer
-        written += self._told("text", text[len(sent) :]) + self._rest()
+        written += self._without_keys("text", text[len(sent) :]) + self._rest()
         self._change(text=text, reasoning=reasoning)
         return written
 

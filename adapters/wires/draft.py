@@ -243,7 +243,7 @@ class Draft:
         one that brought no arguments in a reply that is whole has an empty object.
         """
         taken: set[str] = set()
-        told: set[tuple[str, str, str]] = set()
+        delivered: set[tuple[str, str, str]] = set()
         is_whole = self.stop[0] in ("stop", "tool_calls")
         digest = ""
         unique: list[Part] = []
@@ -251,10 +251,10 @@ class Draft:
             if isinstance(part, ToolCall):
                 if is_whole and not part.arguments.strip():
                     part = evolve(part, arguments="{}")
-                said = (part.id, part.name, part.arguments)
-                if part.id.strip() and said in told:
+                call = (part.id, part.name, part.arguments)
+                if part.id.strip() and call in delivered:
                     continue
-                told.add(said)
+                delivered.add(call)
                 if not part.id.strip() or part.id in taken:
                     # once: it may be as long as the calls are many
                     digest = digest or digest_of(self.about)

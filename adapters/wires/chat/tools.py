@@ -139,17 +139,14 @@ class _Slot:
         [NousResearch/hermes-agent#35718, lidge-jun/opencodex#361], or as several objects
         [can1357/oh-my-pi#2082].
         """
-        text = str(mended(self._arguments_so_far()))
+        self._settle()
+        text = str(mended(self._arguments.getvalue()))
         if len(self._beginnings) < 2 or is_json(text):
             return text
         if self.is_in_objects:
             return _merged(text)
         last = whole_object(text, self._beginnings)
         return last if is_json(last) else text
-
-    def _arguments_so_far(self) -> str:
-        self._settle()
-        return self._arguments.getvalue()
 
 
 def index_of(value: Mapping[str, Any]) -> int | None:

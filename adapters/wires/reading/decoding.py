@@ -28,7 +28,7 @@ from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
-from rungwise.fsm.replies.text.growth import GrowingText, once
+from rungwise.fsm.replies.text.growth import GrowingText
 
 Kind = tuple[type[Text] | type[Reasoning], Hashable]
 """The kind of a piece of text: visible or not, and the block of the reply that it belongs to."""
@@ -76,7 +76,6 @@ class StreamDecoder(Decoder):
     _kind: Kind = field(default=(Text, None), init=False)  # their kind
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _growths: dict[Kind, GrowingText] = field(factory=dict, init=False)
-    _last: dict[Hashable, int] = field(factory=dict, init=False)  # see `once`
     _letters: int = field(default=0, init=False)  # characters in `texts`
     _held: int = field(default=0, init=False)  # bytes held besides; see `held_bytes`
 
@@ -251,7 +250,11 @@ class StreamDecoder(Decoder):
         buffer = self.texts.get(key)
         if buffer is None:
             return ""
-        text = once(buffer.getvalue(), self._last.get(key, 0))
+        text = buffer.getvalue()
+        for event_type in (Text, Reasoning):
+            growth = self._growths.get((event_type, key))
+            if growth is not None:
+                text = growth.once(text)
         return str(mended(text))
 
     def set_text(self, key: Hashable, text: str) -> None:
@@ -271,30 +274,22 @@ class StreamDecoder(Decoder):
         growth = self._growths.get(kind)
         if growth is None:
             growth = self._growths[kind] = GrowingText()
-        last = len(self._new[-1])
-        text = "".join(self._new) if growth.sends == "pieces" else growth.new_in(self._new)
+        text = growth.new_in(self._new)
         self._new.clear()
-        self._write(kind, text, last)
+        self._write(kind, text)
 
     def _release(self) -> None:
         """Hand out what was held: nothing followed that would tell what it is."""
         for kind, growth in self._growths.items():
             if rest := growth.end():
-                self._write(kind, rest, len(rest))
+                self._write(kind, rest)
 
-    def _write(self, kind: Kind, text: str, last: int) -> None:
-        """Add to the text of a block, and hand it out.
-
-        Arguments:
-            kind: of the text, and its block.
-            text: what is new.
-            last: the characters of the last piece that it was made of.
-        """
+    def _write(self, kind: Kind, text: str) -> None:
+        """Add to the text of a block, and hand it out."""
         buffer = self.texts.get(kind[1])
         if buffer is None:
             buffer = self.texts[kind[1]] = HeldText()
         self._letters += buffer.write(text)
-        self._last[kind[1]] = last
         if self._reader.has_halves:
             text = self._halves.setdefault(kind, HalfHolder()).feed(text)
         if text:

@@ -190,7 +190,7 @@ class ResponsesDecoder(StreamDecoder):
         """Return the place of a text in the response, which is its key among the texts.
 
         Arguments:
-            at: the index of its item.
+            at: the number of its item.
             slot: the item.
             key: what the text is there: "text", "summary" or "content".
             index: its index among those, as the event says.
@@ -324,7 +324,7 @@ class ResponsesDecoder(StreamDecoder):
         Its texts join those of the deltas, and the rest replaces the old item.
 
         Arguments:
-            at: the index of the item.
+            at: its number.
             slot: where it is gathered.
             item: the version.
             is_final: whether it is done.

@@ -14,7 +14,8 @@ that twice in a row, and not with thirty characters. So a piece that does it is 
 one decides, and `ENOUGH` characters in three growing pieces make a server of snapshots. Any other
 piece makes one of pieces, for good: from then on nothing is looked at, nor held.
 
-What is once more at the end is one piece that is all the text before it (`once`).
+What is once more at the end is one piece that is all the text before it, in two pieces or more
+(`GrowingText.once`): a line that stands there twice comes in two pieces, and stays.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ class GrowingText:
     sends: Literal["pieces", "snapshots", "not known"] = "not known"
     _so_far: str = field(default="", init=False)  # what was handed out while that counts
     _held: list[str] = field(factory=list, init=False)
+    _count: int = field(default=0, init=False)  # pieces so far
+    _last: int = field(default=0, init=False)  # characters of the last one
 
     def new_in(self, pieces: Sequence[str]) -> str:
         """Return what is new in some pieces, and may be handed out."""
+        self._count += len(pieces)
+        self._last = len(pieces[-1])
         out: list[str] = []
         for place, piece in enumerate(pieces):
             if self.sends == "pieces":
@@ -52,13 +57,21 @@ class GrowingText:
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
         rest = "".join(self._held)
-        self.settle()
+        self._held.clear()
+        self.sends = "pieces"
         return rest
 
     def settle(self) -> None:
         """Forget what was held: the whole text has come, which says it."""
         self._held.clear()
+        self._count = 0
         self.sends = "pieces"
+
+    def once(self, text: str) -> str:
+        """Return the text so far once, if its last piece is all of it over again."""
+        last = self._last
+        is_copy = self._count > 2 and last >= ENOUGH and 2 * last == len(text)
+        return text[:last] if is_copy and text.startswith(text[last:]) else text
 
     def _new_in(self, piece: str) -> str:
         latest = self._held[-1] if self._held else self._so_far
@@ -78,18 +91,6 @@ class GrowingText:
                 return ""
             piece = ""  # it is among those that were held
         return self.end() + piece
-
-
-def once(text: str, last: int) -> str:
-    """Return a text once, if its last piece is all of it over again.
-
-    Arguments:
-        text: the text.
-        last: the characters of its last piece; 0 if it came in fewer than three.
-    """
-    if last >= ENOUGH and 2 * last == len(text) and text.startswith(text[last:]):
-        return text[:last]
-    return text
 
 
 def whole_object(text: str, beginnings: Sequence[int]) -> str:

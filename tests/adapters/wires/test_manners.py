@@ -16,7 +16,7 @@ from rungwise.adapters.http.encodings import encoding_of, plain
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
-from rungwise.fsm.replies.text.growth import GrowingText, once, whole_object
+from rungwise.fsm.replies.text.growth import GrowingText, whole_object
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.streams import rendered
@@ -300,17 +300,47 @@ def test_what_is_held_is_bounded_and_handed_out() -> None:
 
 
 def test_a_copy_at_the_end_is_long_and_exact() -> None:
-    assert once("ab" * 20, 20) == "ab" * 20
-    assert once("x" * 31 + "y" * 31, 31) == "x" * 31 + "y" * 31
-    assert once("x" * 62, 31) == "x" * 31
-    assert once("x" * 62, 0) == "x" * 62
+    for pieces, said in (
+        (["a" * 9, "b" * 9, "a" * 9 + "b" * 9], "a" * 9 + "b" * 9 + "a" * 9 + "b" * 9),
+        (["x", "x" * 30, "y" * 31], "x" * 31 + "y" * 31),
+        (["x" * 15, "y" * 16, "x" * 15 + "y" * 16], "x" * 15 + "y" * 16),
+        (["x" * 31, "x" * 31], "x" * 62),
+    ):
+        growth = GrowingText()
+        assert growth.once(growth.new_in(pieces) + growth.end()) == said
     assert whole_object('{"a":1}{"b":2}', [0, 7]) == '{"a":1}{"b":2}'
 
 
-def test_the_types_of_what_is_read_here() -> None:
-    decoder = backend("openai").decoder({})
-    found = decoder.feed(texts("openai", SO_FAR))
-    assert {type(each) for each in found} <= {Text, Reasoning}
+LINE = "All work and no play makes Jack a dull boy.\n"
+
+
+@pytest.mark.parametrize("pieces", [[LINE, LINE], [LINE * 2], [LINE, LINE, "The end."]])
+@pytest.mark.parametrize("api", ["openai", "gemini", "anthropic"])
+def test_a_line_that_stands_there_twice_stays(api: str, pieces: list[str]) -> None:
+    assert read(api, texts(api, pieces)).text == "".join(pieces)
+
+
+def test_a_copy_that_the_final_form_confirms_stays() -> None:
+    data = body("responses", text=LINE * 2, chunk_size=len(LINE))
+    parts = data.split(b"\n\n")
+    first, second = (each for each in parts if b"output_text.delta" in each)
+    halves = [first.replace(LINE[:9].encode(), b""), first.replace(LINE[9:-1].encode(), b"")]
+    at = parts.index(first)
+    halves = [halves[1].replace(b"\\n", b""), halves[0]]
+    data = b"\n\n".join([*parts[:at], *halves, second, *parts[at + 2 :]])
+    for size in SIZES:
+        assert read("responses", data, size).text == LINE * 2
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("api", ["openai", "gemini", "anthropic"])
+def test_what_is_handed_out_is_what_the_reply_says(api: str, size: int) -> None:
+    decoder = backend(api).decoder({})
+    data = texts(api, SO_FAR)
+    found: list[Text | Reasoning] = []
+    for start in range(0, len(data), size):
+        found += decoder.feed(data[start : start + size])
+    assert "".join(each.text for each in found) == SO_FAR[-1]
 
 
 @pytest.mark.parametrize("pieces", [["ha", "haha"], ["ha", "haha", "ha"], ["a", "ab"]])
@@ -319,7 +349,8 @@ def test_the_types_of_what_is_read_here() -> None:
 def test_a_short_text_that_may_be_either_is_that_of_its_protocol(
     api: str, pieces: list[str], size: int
 ) -> None:
-    assert read(api, texts(api, pieces), size).text in ("".join(pieces), "@")
+    expected = "@" if api == "responses" else "".join(pieces)  # whose final form decides
+    assert read(api, texts(api, pieces), size).text == expected
 
 
 @pytest.mark.parametrize("size", SIZES)
