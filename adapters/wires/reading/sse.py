@@ -235,7 +235,7 @@ class EventReader(LineSplitter):
 
     @property
     def _is_within(self) -> bool:
-        return bool(self._pending or self._name)
+        return self._pending != b"" or self._name != b""
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""

@@ -46,6 +46,8 @@ class GrowingText:
         """Return what is new in some pieces, and may be handed out."""
         self._count += len(pieces)
         self._last = len(pieces[-1])
+        if self.sends == "pieces":
+            return "".join(pieces)
         out: list[str] = []
         for place, piece in enumerate(pieces):
             if self.sends == "pieces":
