@@ -268,7 +268,7 @@ class EventReader(LineSplitter):
 
     def _take_line(self, line: bytes, handler: EventHandler) -> None:
         if not line:
-            if self._is_within:
+            if self._pending or self._name:
                 self._end_event(handler)
         elif line == self._ignored:
             self._name = b""

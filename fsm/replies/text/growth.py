@@ -39,15 +39,16 @@ class GrowingText:
     sends: Literal["pieces", "snapshots", "not known"] = "not known"
     _so_far: str = field(default="", init=False)  # what was handed out while that counts
     _held: list[str] = field(factory=list, init=False)
-    _count: int = field(default=0, init=False)  # pieces so far
-    _last: int = field(default=0, init=False)  # characters of the last one
+    _first: int = field(default=0, init=False)  # characters of the first piece
+    _last: str = field(default="", init=False)  # the last piece
 
     def new_in(self, pieces: Sequence[str]) -> str:
         """Return what is new in some pieces, and may be handed out."""
-        self._count += len(pieces)
-        self._last = len(pieces[-1])
+        self._last = pieces[-1]
         if self.sends == "pieces":
             return "".join(pieces)
+        if not self._first:
+            self._first = len(pieces[0])
         out: list[str] = []
         for place, piece in enumerate(pieces):
             if self.sends == "pieces":
@@ -66,13 +67,13 @@ class GrowingText:
     def settle(self) -> None:
         """Forget what was held: the whole text has come, which says it."""
         self._held.clear()
-        self._count = 0
+        self._last = ""
         self.sends = "pieces"
 
     def once(self, text: str) -> str:
         """Return the text so far once, if its last piece is all of it over again."""
-        last = self._last
-        is_copy = self._count > 2 and last >= ENOUGH and 2 * last == len(text)
+        last = len(self._last)
+        is_copy = self._first < last and last >= ENOUGH and 2 * last == len(text)
         return text[:last] if is_copy and text.startswith(text[last:]) else text
 
     def _new_in(self, piece: str) -> str:
