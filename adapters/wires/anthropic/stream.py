@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from attrs import Factory, define, field
+from attrs import define, field
 
 from rungwise.adapters.wires.anthropic.usage import Counts, usage_of
 from rungwise.adapters.wires.draft import (
@@ -28,7 +28,7 @@ from rungwise.adapters.wires.draft import (
     raw_of,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
+from rungwise.adapters.wires.json_text import load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -36,6 +36,7 @@ from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
+from rungwise.fsm.replies.text.held import HeldText
 from rungwise.fsm.values.usage import Usage
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -113,55 +114,36 @@ _INPUT: Final = "partial_json"
 class _MessageBlock(Block):
     """Gather one block of a message."""
 
-    texts: dict[str, HeldText] = Factory(dict)  # what grows besides text, by the delta's member
-
-    def add(self, name: str, text: str) -> None:
-        """Append to a text that the decoder does not hold."""
-        self.texts.setdefault(name, HeldText()).write(text)
-
-    @property
-    def has_input(self) -> bool:
-        """Tell whether deltas brought any of its input."""
-        return _INPUT in self.texts and self.texts[_INPUT].tell() > 0
-
-    @property
-    def input(self) -> str:
-        """Return the input as JSON text; a complete call without input has an empty object."""
-        text = ""
-        if _INPUT in self.texts:
-            text = self.texts[_INPUT].getvalue()
-        if not text and self.is_whole:
-            return "{}"
-        return text
+    texts: dict[str, HeldText] = field(factory=dict, init=False)  # of a kind that is not known
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
-        block = {**self.start, "type": self.kind}
+        block = {**self.about, "type": self.kind}
         if self.kind == "text":
             block |= {"text": text, CITATIONS: self.citations}
         elif self.kind == "thinking":
             block |= {"thinking": text, "signature": self.signature}
         elif self.kind == "tool_use":
-            # some servers send it at once [AntSeed/antseed#15]; an empty delta adds nothing
-            if self.has_input or not self.start.get("input"):
-                block["input"] = self.input
-        elif self.is_whole:
+            # some servers send it at once [AntSeed/antseed#15]; an empty piece adds nothing
+            if self.arguments.size or not self.about.get("input"):
+                block["input"] = self.arguments.text or (self.is_over and {})
+        elif self.is_over:
             for name, buffer in self.texts.items():
-                if name != _INPUT:
-                    block[name] = buffer.getvalue()
-            if _INPUT in self.texts:
+                block[name] = buffer.getvalue()
+            if self.arguments.size:
                 with suppress(ValueError):
-                    block["input"] = load(self.input.encode("utf-8", "replace"))
+                    block["input"] = load(self.arguments.text.encode())
         else:  # half a block cannot be sent back
             return iter(())
         return parts_of(block, provider)
 
 
 @define(eq=False, repr=False)
-class AnthropicDecoder(BlockDecoder[_MessageBlock]):
+class AnthropicDecoder(BlockDecoder):
     """Turn the bytes of one streamed message into deltas, and at its end into a reply."""
 
-    BLOCK = _MessageBlock
-    KINDS = {Text: "text", Reasoning: "thinking"}  # noqa: RUF012 (never changed)
+    ITEM = _MessageBlock
+    KINDS = {"text": Text, "thinking": Reasoning}  # noqa: RUF012 (never changed)
+    CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
     STOP_REASONS = STOP_REASONS
     IS_DONE_AT_END = False
 
@@ -220,13 +202,11 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             if isinstance(message.get(name), str):
                 about[name] = message[name]
         self._message = about
-        self._held += weight_of(data)
+        self.assembly.held += weight_of(data)
         self._report(message.get("usage"))
         for index, block in enumerate(list_of(message.get("content"))):
             self._take_block(index, block, b"")
-            opened = self._open.pop(index, None)
-            if opened is not None:
-                opened.is_whole = True
+            self._end(index)
 
     def _report(self, usage: Any) -> None:
         """Take a report of the tokens so far."""
@@ -243,23 +223,20 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         if not isinstance(start, dict) or not isinstance(start.get("type"), str):
             return
         self.started = True
-        self._flush()
         block = self._begin(index_of(index), start["type"], start)
-        if block.kind in self.KINDS.values():
+        if block.kind in self.KINDS:
             text = text_in(start, block.kind)
-            block.start = {"type": block.kind}
+            block.about = {"type": block.kind}
             block.signature = start.get("signature")
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
             if text:
-                event_type = Text if block.kind == "text" else Reasoning
-                self.take_piece((event_type, index_of(index)), text)
-                self._flush()
+                self.take_piece((self.KINDS[block.kind], index_of(index)), text)
         elif block.kind == "tool_use":
-            self.unshown += len(text_in(start, "name"))
+            self.assembly.unshown += len(text_in(start, "name"))
         elif block.kind == "redacted_thinking":
             self.letters_beside += len(text_in(start, "data"))
-        self._held += weight_of(data)
+        self.assembly.held += weight_of(data)
 
     def _take_delta(self, index: object, delta: Any, data: bytes) -> None:
         """Take what is added to a block."""
@@ -272,44 +249,33 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             if isinstance(delta.get(name), str):
                 self.take_piece((event_type, index_of(index)), delta[name])
                 return
-        block = self._open.get(index_of(index))
-        if kind == "input_json_delta" and (block is None or block.kind in self.KINDS.values()):
-            block = self._open_call()
-            if block is None:
-                self.take_broken()  # arguments without a call
-                return
-        if block is None:
+        if kind == "input_json_delta":
+            self._take_input(index_of(index), delta)
+            return
+        block = self.assembly.items.at(index_of(index))
+        if block is None or block.is_over:
             self.letters_beside += len(data)
-        elif kind == "input_json_delta":
-            piece = text_in(delta, _INPUT)
-            block.add(_INPUT, piece)
-            self.unshown += len(piece)
-            self._held += len(piece)
         elif kind == "signature_delta":
             block.signature = delta.get("signature")
             self.letters_beside += len(data)
-            self._held += len(data)
+            self.assembly.held += len(data)
         elif kind == "citations_delta":
             block.citations.append(delta.get("citation"))
-            self._held += weight_of(data)
+            self.assembly.held += weight_of(data)
         else:  # a delta of a provider's own block, such as a compaction
             for name, text in delta.items():
                 if name != "type" and isinstance(text, str):
-                    block.add(name, text)
-                    self.unshown += len(text)
-            self._held += weight_of(data)
+                    block.texts.setdefault(name, HeldText()).write(text)
+                    self.assembly.unshown += len(text)
+            self.assembly.held += weight_of(data)
 
-    def _open_call(self) -> _MessageBlock | None:
-        """Return the call that is open, or the last one.
-
-        Some gateways count the deltas of a call otherwise than its beginning
-        [Wei-Shaw/sub2api#4294, vercel/ai#11771].
-        """
-        calls = [block for block in self._blocks if block.kind.endswith("tool_use")]
-        are_open = [block for block in calls if not block.is_whole]
-        if len(are_open) == 1:
-            return are_open[0]
-        return calls[-1] if calls and not are_open else None
+    def _take_input(self, index: int, delta: Mapping[str, Any]) -> None:
+        """Take a piece of the input of a tool."""
+        block = self._call(index)
+        if block is None:
+            self.take_broken()  # arguments without a call
+            return
+        self.take_arguments(block, delta.get(_INPUT))
 
     def _take_end_of_message(self, value: Mapping[str, Any], data: bytes) -> None:
         """Take the stop reason and the tokens of the message."""
@@ -319,7 +285,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             if delta.get("stop_reason") is not None:
                 self._take_stop(delta["stop_reason"])
                 self._details = delta.get("stop_details") or self._details
-            self._held += len(data)
+            self.assembly.held += len(data)
         usage = value.get("usage")
         if isinstance(usage, dict):
             self._is_counted = bool(count_of(usage.get("output_tokens")) or usage.get("iterations"))

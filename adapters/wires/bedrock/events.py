@@ -139,7 +139,8 @@ class FrameReader(StreamReader):
         except ValueError:
             handler.take_broken()
             return
-        self.has_halves = self.has_halves or b"\\u" in payload
+        if b"\\u" in payload:
+            handler.take_halves()
         event = {name: value}
         piece = handler.piece_in(event)
         if piece is None:

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import Factory, define, field
+from attrs import define, field
 
 from rungwise.adapters.wires.anthropic.stream import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
@@ -24,7 +24,7 @@ from rungwise.adapters.wires.draft import (
     raw_of,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
+from rungwise.adapters.wires.json_text import load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -96,40 +96,38 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
 class _ConverseBlock(Block):
     """Gather one block of a reply."""
 
-    signatures: list[str] = Factory(list)  # pieces of the signature of reasoning
-    sealed: list[str] = Factory(list)  # pieces of encrypted reasoning, in base64
-    input: HeldText = Factory(HeldText)  # of a tool, as JSON
+    signatures: list[str] = field(factory=list, init=False)  # pieces of that of reasoning
+    sealed: list[str] = field(factory=list, init=False)  # of encrypted reasoning, in base64
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         if self.kind == "text":
             yield from text_parts(text, self.citations, provider)
         elif self.kind == "reasoningContent":
             yield from thinking_parts(text, "".join(self.signatures), provider)
-            if self.sealed and self.is_whole:
+            if self.sealed and self.is_over:
                 reasoning = {"redactedContent": _joined(self.sealed)}
                 yield from opaque_parts({"reasoningContent": reasoning}, provider)
-        elif self.kind == "toolUse" and self.start.get("type") != SERVERS:
-            input = self.input.getvalue()
-            if not input and self.is_whole:
-                input = "{}"
-            yield from parts_of({"toolUse": {**self.start, "input": input}}, provider)
-        elif self.kind == "toolUse" and self.is_whole:  # of a tool that the server runs
+        elif self.kind == "toolUse" and self.about.get("type") != SERVERS:
+            input = self.arguments.text or ("{}" if self.is_over else "")
+            yield from parts_of({"toolUse": {**self.about, "input": input}}, provider)
+        elif self.kind == "toolUse" and self.is_over:  # of a tool that the server runs
             try:
-                value = load(self.input.getvalue().encode("utf-8", "replace") or b"{}")
+                value = load(self.arguments.text.encode() or b"{}")
             except ValueError:
                 return
-            yield from opaque_parts({"toolUse": {**self.start, "input": value}}, provider)
-        elif self.kind == "toolResult" and self.is_whole:
-            result = {**self.start, "content": self.citations}
+            yield from opaque_parts({"toolUse": {**self.about, "input": value}}, provider)
+        elif self.kind == "toolResult" and self.is_over:
+            result = {**self.about, "content": self.citations}
             yield from opaque_parts({"toolResult": result}, provider)
 
 
 @define(eq=False, repr=False)
-class ConverseDecoder(BlockDecoder[_ConverseBlock]):
+class ConverseDecoder(BlockDecoder):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply."""
 
-    BLOCK = _ConverseBlock
-    KINDS = {Text: "text", Reasoning: "reasoningContent"}  # noqa: RUF012 (never changed)
+    ITEM = _ConverseBlock
+    KINDS = {"text": Text, "reasoningContent": Reasoning}  # noqa: RUF012 (never changed)
+    CALLS = ("toolUse",)
     STOP_REASONS = STOP_REASONS
 
     _usage: Any = field(default=None, init=False)  # the provider's report
@@ -181,7 +179,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             self._take_stop(event.get("stopReason"))
         elif name == "metadata":  # which ends it
             self._usage = event.get("usage")
-            self._held += weight_of(data)
+            self.assembly.held += weight_of(data)
             self.finished = self._stop is not None
         else:
             self.letters_beside += len(data)
@@ -198,8 +196,8 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             if isinstance(members.get(kind), dict):
                 self.started = True
                 block = self._begin(index, kind, members[kind])
-                self.unshown += len(text_in(block.start, "name"))
-                self._held += weight_of(data)
+                self.assembly.unshown += len(text_in(block.about, "name"))
+                self.assembly.held += weight_of(data)
                 return
 
     def _take_delta(
@@ -215,20 +213,22 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         call = delta.get("toolUse")
         thought = delta.get("reasoningContent")
         result = delta.get("toolResult")
-        self._held += len(data)
+        self.assembly.held += len(data)
         if isinstance(delta.get("text"), str):
             self.take_piece((Text, index), delta["text"])
         if isinstance(call, dict):
-            piece = text_in(call, "input")
-            self._block(index, "toolUse").input.write(piece)
-            self.unshown += len(piece)
+            block = self._call(index)
+            if block is None:
+                self.take_broken()  # arguments without a call
+                return
+            self.take_arguments(block, call.get("input"))
         if isinstance(thought, dict):
             self._take_thought(index, thought)
         if delta.get("citation"):
-            self._held += weight_of(data)
+            self.assembly.held += weight_of(data)
             self._block(index, "text").citations.append(delta["citation"])
         if isinstance(result, list):
-            self._held += weight_of(data)
+            self.assembly.held += weight_of(data)
             self._block(index, "toolResult").citations += result
 
     def _take_thought(self, index: int, thought: Mapping[str, Any]) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
-from rungwise.adapters.wires.json_text import HeldText, as_json, weight_of
+from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.provider_data import copy_if_sendable
+from rungwise.fsm.replies.text.held import HeldText
 from rungwise.fsm.values.frozen_map import FrozenMap
 
 # LiteLLM says there again what has a member of its own

@@ -21,8 +21,9 @@ from rungwise.adapters.wires.chat.dialects import (
 )
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.draft import beyond, count_of
-from rungwise.adapters.wires.json_text import HeldText, as_json
+from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.reading.decoding import SPARE
+from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.values.usage import Usage
 
 _MOST: Final = 10_000  # the most values of a chunk that are read; no real chunk has as many
@@ -114,19 +115,19 @@ class Beside:
             else:
                 self._letters += len(text)
 
-    def replace(self, message: Mapping[str, Any], *buffers: HeldText) -> None:
+    def replace(self, message: Mapping[str, Any], gathered: Sequence[GatheredText]) -> None:
         """Count the new text of a whole message; some servers send all of it again each time.
 
         Arguments:
             message: the message.
-            buffers: the text, the reasoning and the refusal that deltas have gathered.
+            gathered: the text, the reasoning and the refusal that deltas have brought.
         """
         texts = contents(message)
-        for new, gathered, last in zip(texts, buffers, self._last_texts, strict=True):
+        for new, before, last in zip(texts, gathered, self._last_texts, strict=True):
             repeated = 0
             # Anything longer cannot be a prefix of this; do not copy it.
-            if gathered.tell() <= len(new) and new.startswith(gathered.getvalue()):
-                repeated = gathered.tell()
+            if before.size <= len(new) and new.startswith(before.text):
+                repeated = before.size
             # a server may have stripped the text of its deltas
             if new.startswith(last):
                 repeated = max(repeated, len(last))

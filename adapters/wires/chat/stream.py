@@ -10,7 +10,7 @@ from attrs import define, evolve, field
 from rungwise.adapters.wires.chat import reply as completion
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers, own_in
-from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
+from rungwise.adapters.wires.chat.tools import ChatCall, calls_in, take_call, take_calls
 from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
@@ -21,68 +21,17 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HeldText, as_json, mended
+from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.provider_data import Aside, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.fsm.replies.assembly.assembly import Kind
+from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.replies.text.contents import is_cut_json
-from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
-
-
-class GatheredText(HeldText):
-    """Hold a text so far; deltas are written to it."""
-
-    comes_in_messages = False
-
-    def follow(self, text: str, *, is_last: bool) -> str:
-        """Return what a message adds to the text, without writing it.
-
-        A message that begins with the text so far contains all of it. After deltas, the last
-        message replaces the text, and one that repeats the end of it adds nothing. Any other is the
-        next piece.
-
-        Arguments:
-            text: the text of the message.
-            is_last: whether a finish reason has come.
-        """
-        size = self.tell()
-        gathered = None
-        # A message of less than half the size is not compared, so that the work stays proportional
-        # to the input.
-        if 2 * len(text) >= size > 0:
-            gathered = self.getvalue()
-        if gathered is not None and text.startswith(gathered):
-            return text[size:]
-        if size and is_last and not self.comes_in_messages:
-            if text.strip():
-                self.seek(0)
-                self.truncate()
-                self.write(text)
-            return ""
-        if gathered is not None and text.strip() == gathered.strip():
-            return ""
-        is_long = len(text.strip()) >= MINIMUM_ECHO
-        if is_long and not self.comes_in_messages and self._ends_with(text):
-            return ""
-        self.comes_in_messages = self.comes_in_messages or text != ""
-        return text
-
-    def _ends_with(self, text: str) -> bool:
-        """Tell whether the text ends with this, ignoring trailing white space.
-
-        Only that much of it is read.
-        """
-        size = self.tell()
-        end = text.rstrip()
-        self.seek(max(0, size - len(text) - 1))
-        tail = self.read()
-        self.seek(size)
-        return tail.rstrip().endswith(end)
-
 
 TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)
@@ -103,13 +52,11 @@ _OF_FUNCTION: Final = frozenset({"name", "arguments"})
 class ChatDecoder(StreamDecoder):
     """Turn the bytes of one streamed chat completion into deltas, and then into a reply."""
 
+    ITEM = ChatCall
+
     _sends_finish_reason: bool = True
 
-    # The texts of the reply. Some servers send them in messages, some in both messages and deltas.
-    _text: GatheredText = field(factory=GatheredText, init=False)
-    _reasoning: GatheredText = field(factory=GatheredText, init=False)
     _refusal: GatheredText = field(factory=GatheredText, init=False)
-    _calls: ToolCalls = field(factory=ToolCalls, init=False)
     _own: OwnMembers = field(factory=OwnMembers, init=False)
     _beside: completion.Beside = field(factory=completion.Beside, init=False)
     _aside: Aside = field(factory=Aside, init=False)
@@ -118,22 +65,13 @@ class ChatDecoder(StreamDecoder):
     _is_counted: bool = field(default=False, init=False)
     _finish: object = field(default=None, init=False)
 
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self.texts |= {Text: self._text, Reasoning: self._reasoning}
-
     def _make_reader(self) -> EventReader:
         return EventReader()  # an event with a name is read in full
 
     @property
-    def letters_within(self) -> int:
-        """Return how many characters of text are held."""
-        return self._text.tell() + self._reasoning.tell() + self._refusal.tell()
-
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held, without the texts."""
-        return self._calls.size + self._own.size + self._aside.size
+    def size(self) -> int:
+        """Return roughly how many bytes are held."""
+        return super().size + self._own.size + self._aside.size
 
     @property
     def written_beside(self) -> int:
@@ -142,8 +80,9 @@ class ChatDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        texts = (self.text_of(Text), self.text_of(Reasoning), self._refusal.getvalue())
-        calls = self._calls.gathered(self.provider)
+        text_of = self.assembly.text_of
+        texts = (text_of(TEXT), text_of(REASONING), self._refusal.text)
+        calls = self._calls()
         annotations = self._aside.members.get("message", {}).get("annotations")
         draft = self._draft(texts, calls, self._own.gathered(), annotations)
         reply = draft.reply(
@@ -155,6 +94,10 @@ class ChatDecoder(StreamDecoder):
         if self._is_counted or self._usage is None or isinstance(reply, Failure):
             return reply
         return evolve(reply, usage=at_least(reply.usage, reply.parts))
+
+    def _calls(self) -> list[ToolCall]:
+        """Return the calls so far, in order."""
+        return [item.call(self.provider) for item in self.assembly.items.in_order()]
 
     def _draft(
         self,
@@ -221,7 +164,8 @@ class ChatDecoder(StreamDecoder):
         self._usage = completion.usage_in(value, choice)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
-        calls = ToolCalls.whole(message).gathered(self.provider)
+        take_calls(self.assembly, message)
+        calls = self._calls()
         draft = self._draft(texts, calls, own_in(message), message.get("annotations"))
         failure = None if error is None else classified(None, self.headers, error)
         return draft.reply(
@@ -278,7 +222,9 @@ class ChatDecoder(StreamDecoder):
         (call,) = calls
         function = call["function"]
         index = call["index"]
-        if type(index) is not int or index not in self._calls.by_index:
+        if type(index) is not int:
+            return None
+        if self.assembly.items.at(index) is None:
             return None
         if call.get("id") or function.get("name"):
             return None
@@ -293,11 +239,15 @@ class ChatDecoder(StreamDecoder):
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
         """Take a piece of the text, of the reasoning, or of the call with this index."""
-        if isinstance(kind, int):
-            self._calls.go_on(kind, text)
-            self.unshown += len(text)
+        if not isinstance(kind, int):
+            self.assembly.piece(kind, text)
             return
-        super().take_piece(kind, text)
+        item = self.assembly.items.at(kind)
+        if item is None or item.is_named_again or text.startswith("{"):
+            # it may begin another call
+            take_call(self.assembly, {"index": kind, "function": {"arguments": text}})
+        else:
+            self.assembly.arguments(item, text)
 
     def take_value(
         self,
@@ -312,8 +262,9 @@ class ChatDecoder(StreamDecoder):
         self._beside.take(value.get("choices"), choice)
         message = choice.get("message")
         if isinstance(message, dict):
-            self._flush()
-            self._beside.replace(message, self._text, self._reasoning, self._refusal)
+            self.assembly.flush()
+            texts = [self.assembly.text_at(kind) for kind in (TEXT, REASONING)]
+            self._beside.replace(message, [*texts, self._refusal])
         if is_error:
             self.take_error(data)
         elif not choice or "error" in choice or not ENVELOPES.isdisjoint(value):
@@ -336,8 +287,7 @@ class ChatDecoder(StreamDecoder):
             self._take_choice(choice)
             self._aside.take(completion.aside_of(choice))
             if refusal := completion.refused_beside(choice):
-                self._refusal.write(refusal)
-            self.unshown = self._calls.letters + self._refusal.tell()
+                self.assembly.refuse(self._refusal, refusal)
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
@@ -360,10 +310,10 @@ class ChatDecoder(StreamDecoder):
         if text:
             self.take_piece(TEXT, text)
         if refusal:
-            self._refusal.write(refusal)
+            self.assembly.refuse(self._refusal, refusal)
         self._own.take(delta)
         for call in calls_in(delta):
-            self._calls.add(call)
+            take_call(self.assembly, call)
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
         """Take a whole message.
@@ -371,19 +321,19 @@ class ChatDecoder(StreamDecoder):
         From a server that sends messages instead of deltas, it may be a piece of one.
         """
         text, reasoning, refusal = completion.contents(message)
-        self._flush()
-        self._release()
-        if more := self._reasoning.follow(reasoning, is_last=is_last):
-            self.take_piece(REASONING, more)
-        if more := self._text.follow(text, is_last=is_last):
-            self.take_piece(TEXT, more)
-        self._refusal.write(self._refusal.follow(refusal, is_last=is_last))
+        self.assembly.release()
+        for kind, whole in ((REASONING, reasoning), (TEXT, text)):
+            if more := self.assembly.text_at(kind).follow(whole, is_last=is_last):
+                self.take_piece(kind, more)
+        if more := self._refusal.follow(refusal, is_last=is_last):
+            self.assembly.refuse(self._refusal, more)
         own = OwnMembers()
         own.take(message)
         if own.size:
             self._own = own
-        if calls := ToolCalls.whole(message):
-            self._calls = calls
+        if calls_in(message):
+            self.assembly.items.clear()
+            take_calls(self.assembly, message)
 
     def stop(self, error: Failure) -> None:
         """End at an error; the reply ignores an error after its end."""

@@ -37,8 +37,9 @@ from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, grounding_of, size_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import (
     OpaquePart,
@@ -71,8 +72,7 @@ _WEIGHT: Final = 300
 class _TextBlock:
     """Hold the place of a text among the other parts."""
 
-    key: int  # of its text in the decoder
-    is_thought: bool
+    kind: Kind  # of its text in the assembly
     signature: Any = None
 
 
@@ -86,6 +86,7 @@ class GeminiDecoder(StreamDecoder):
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """The kind of the open block; None if the next piece must begin another one."""
+    _place: Kind = field(default=_TEXT, init=False)  # of its text in the assembly
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
     _is_counted: bool = field(default=False, init=False)  # whether that counts the answer
     _model: Any = field(default=None, init=False)
@@ -132,15 +133,13 @@ class GeminiDecoder(StreamDecoder):
         """Take a piece of the text or of the reasoning, for the open block or a new one."""
         if kind[0] is not self._open:
             self._begin(kind[0])
-        self._new.append(text)
+        self.assembly.piece(self._place, text)
 
     def _begin(self, kind: type[Text] | type[Reasoning], signature: Any = None) -> None:
         """Begin a block of text."""
-        self._flush()
-        block = _TextBlock(len(self._order), kind is Reasoning, signature)
-        self._order.append(block)
-        self._held += _WEIGHT
-        self._kind = (kind, block.key)
+        self._place = (kind, len(self._order))
+        self._order.append(_TextBlock(self._place, signature))
+        self.assembly.held += _WEIGHT
         self._open = kind
 
     def _note_last(self) -> None:
@@ -207,7 +206,7 @@ class GeminiDecoder(StreamDecoder):
             self.done = True
             self._message = text_in(candidate, "finishMessage") or self._message
         rest = {name: value for name, value in candidate.items() if name not in _OF_REPLY}
-        self._held += self._aside.take(rest)
+        self.assembly.held += self._aside.take(rest)
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
         """Take a part of any kind."""
@@ -245,10 +244,10 @@ class GeminiDecoder(StreamDecoder):
             if text:
                 self.take_piece(_THOUGHT, text)
             return
-        self._held += len(signature)
+        self.assembly.held += len(signature)
         self._begin(Reasoning, signature)
         if text:
-            self._new.append(text)
+            self.assembly.piece(self._place, text)
         self._open = None
 
     def _take_call(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
@@ -260,17 +259,17 @@ class GeminiDecoder(StreamDecoder):
         """
         last = self._order[-1] if self._order else None
         size = size_of(piece)
-        self.unshown += len(text_in(piece, "name"))
+        self.assembly.unshown += len(text_in(piece, "name"))
         if piece.get("args"):
-            self.unshown += len(as_json(piece["args"]))
+            self.assembly.unshown += len(as_json(piece["args"]))
         if isinstance(last, GatheredCall) and last.goes_on_with(piece):
-            self.unshown -= last.letters
+            self.assembly.unshown -= last.letters
             last.take(piece)
-            self.unshown += last.letters
-            self._held += size
+            self.assembly.unshown += last.letters
+            self.assembly.held += size
             return
         call = GatheredCall.of(part, piece)
-        self.unshown += call.letters
+        self.assembly.unshown += call.letters
         self._keep(call, part)
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
@@ -300,10 +299,9 @@ class GeminiDecoder(StreamDecoder):
 
     def _keep(self, part: GatheredCall | Part, raw: Any) -> None:
         """Append a part that is no text; `raw` is what it was made of."""
-        self._flush()
         self._open = None
         self._order.append(part)
-        self._held += _WEIGHT + size_of(raw)
+        self.assembly.held += _WEIGHT + size_of(raw)
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
@@ -313,10 +311,11 @@ class GeminiDecoder(StreamDecoder):
                 parts.append(each.written(self.provider))
             elif not isinstance(each, _TextBlock):
                 parts.append(each)
-            elif each.is_thought:
-                parts.append(ReasoningPart(self.text_of(each.key), each.signature, self.provider))
+            elif each.kind[0] is Reasoning:
+                text = self.assembly.text_of(each.kind)
+                parts.append(ReasoningPart(text, each.signature, self.provider))
             else:
-                parts.append(TextPart(self.text_of(each.key)))
+                parts.append(TextPart(self.assembly.text_of(each.kind)))
         return tuple(parts)
 
     def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.adapters.wires.chat.tools import WEIGHT
 from rungwise.adapters.wires.draft import (
     Draft,
     arguments_of,
@@ -26,8 +25,9 @@ from rungwise.adapters.wires.json_text import mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
+from rungwise.fsm.replies.assembly.assembly import WEIGHT, Kind
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
@@ -116,7 +116,7 @@ class OllamaDecoder(StreamDecoder):
         elif not value.get("error"):
             self.letters_beside += len(data)
         if isinstance(value.get("logprobs"), list):
-            self._held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
+            self.assembly.held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
         if is_last:
             self._finish = value.get("done_reason")
             self._usage = usage_of(value)
@@ -138,12 +138,14 @@ class OllamaDecoder(StreamDecoder):
         for call in calls_in(message):
             self._calls.append(call)
             letters = sum(map(len, call))
-            self._held += letters + WEIGHT
-            self.unshown += letters
+            self.assembly.held += letters + WEIGHT
+            self.assembly.unshown += letters
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        draft = self._draft(self.text_of("content"), self.text_of("thinking"), self._calls)
+        text = self.assembly.text_of(_KINDS["content"])
+        reasoning = self.assembly.text_of(_KINDS["thinking"])
+        draft = self._draft(text, reasoning, self._calls)
         raw = self._aside.members or None
         return draft.reply(
             error=self.error,

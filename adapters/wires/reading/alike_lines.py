@@ -34,6 +34,10 @@ class AlikeLines:
     _whole: re.Pattern[bytes] | None = field(default=None, init=False)
     _credit: int = field(default=32, init=False)
 
+    def forget(self) -> None:
+        """Forget what surrounds the text."""
+        self.begins = self.ends = b"\n"
+
     def text_in(self, line: bytes) -> str | None:
         """Return the text of a line that has the learned beginning and end.
 

@@ -7,31 +7,30 @@ blocks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
 
-from attrs import Factory, define, field
+from attrs import define, field
 
 from rungwise.adapters.wires.backend import Decoder
 from rungwise.adapters.wires.draft import (
     NO_END,
+    arguments_of,
     classified,
     described,
     malformed,
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import HalfHolder, HeldText, as_json, load, mended
+from rungwise.adapters.wires.json_text import as_json, load
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
+from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
+from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
-from rungwise.fsm.replies.text.growth import GrowingText
-
-Kind = tuple[type[Text] | type[Reasoning], Hashable]
-"""The kind of a piece of text: visible or not, and the block of the reply that it belongs to."""
 
 SPARE: Final = 8192
 """Characters of possible non-text (signatures, a server's own lines) that are not counted."""
@@ -47,6 +46,8 @@ class StreamDecoder(Decoder):
     its first piece on, in that order.
     """
 
+    ITEM: ClassVar[type[Any]] = Item
+    """The class of its items."""
     IS_DONE_AT_END: ClassVar[bool] = True
     """Whether a stream that says it is over is complete; else only a finish reason makes it so."""
 
@@ -55,7 +56,6 @@ class StreamDecoder(Decoder):
     provider: str = ""  # whose reply it is
     finished: bool = field(default=False, init=False)
     unshown: int = field(default=0, init=False)
-    """Characters of the reply that no delta has shown: those of tool calls and refusals."""
     letters_beside: int = field(default=0, init=False)
     """Characters that came besides the reply, such as those of other candidates."""
     started: bool = field(default=False, init=False)
@@ -65,21 +65,12 @@ class StreamDecoder(Decoder):
     was_stopped: bool = field(default=False, init=False)
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
-    texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
-    """The text of each block so far.
-
-    Pieces of it may end in half a surrogate pair; what is handed out never does.
-    """
+    assembly: Assembly[Any] = field(init=False)
+    """The reply so far."""
     _reader: StreamReader = field(init=False)
-    _out: list[Text | Reasoning] = field(factory=list, init=False)  # deltas to return
-    _new: list[str] = field(factory=list, init=False)  # pieces of one kind, not yet a delta
-    _kind: Kind = field(default=(Text, None), init=False)  # their kind
-    _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
-    _growths: dict[Kind, GrowingText] = field(factory=dict, init=False)
-    _letters: int = field(default=0, init=False)  # characters in `texts`
-    _held: int = field(default=0, init=False)  # bytes held besides; see `held_bytes`
 
     def __attrs_post_init__(self) -> None:
+        self.assembly = Assembly(self.ITEM)
         self._reader = self._make_reader()
 
     def _make_reader(self) -> StreamReader:
@@ -136,16 +127,6 @@ class StreamDecoder(Decoder):
         return malformed("the body is not a JSON object")
 
     @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes tool calls and the provider's own blocks take up."""
-        return self._held
-
-    @property
-    def letters_within(self) -> int:
-        """Return how many characters of text are held."""
-        return self._letters
-
-    @property
     def written_beside(self) -> int:
         """Return the characters that are not part of the reply, beyond a spare amount.
 
@@ -172,18 +153,18 @@ class StreamDecoder(Decoder):
     @property
     def size(self) -> int:
         """Return roughly how many bytes are held."""
-        return self._reader.size + self.letters_within + self.held_bytes
+        return self._reader.size + self.assembly.size
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""
         if self.finished:
             return []
         self._reader.feed(data, self)
-        if self._new:
-            self._flush()
-        out = self._out
-        self._out = []
-        return out
+        if self.finished:
+            self.assembly.release()
+        deltas = self.assembly.deltas()
+        self.unshown = self.assembly.unshown
+        return deltas
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Return the reply, or why there is none.
@@ -192,8 +173,7 @@ class StreamDecoder(Decoder):
             failure: what cut the transport, if anything did.
         """
         self._reader.close(self)
-        self._flush()
-        self._release()
+        self.assembly.release()
         if not self.started and not self.error:
             cut = None if failure is NO_END else failure
             plain = bytes(self._reader.plain)
@@ -212,10 +192,14 @@ class StreamDecoder(Decoder):
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the text or of the reasoning."""
-        if kind != self._kind:
-            self._flush()
-            self._kind = kind
-        self._new.append(text)
+        self.assembly.piece(kind, text)
+
+    def take_arguments(self, item: Item, piece: Any) -> None:
+        """Take a piece of the arguments of a call, which some servers send as an object."""
+        if not isinstance(piece, str):
+            item.arguments.has_objects = item.arguments.has_objects or piece is not None
+            piece = arguments_of(piece)
+        self.assembly.arguments(item, piece)
 
     def take_error(self, data: bytes) -> None:
         """End at an error from the provider."""
@@ -231,6 +215,10 @@ class StreamDecoder(Decoder):
         if value is not None and (value.get("error") or is_bare_error(value)):
             self.take_error(as_json(value).encode())
 
+    def take_halves(self) -> None:
+        """Note that strings may hold half a surrogate pair from now on."""
+        self.assembly.has_halves = True
+
     def take_end(self) -> None:
         """End when the stream says so."""
         self.finished = True
@@ -242,139 +230,79 @@ class StreamDecoder(Decoder):
             self.error = error
         self.finished = self.was_stopped = True
 
-    # what protocols use
-
-    def text_of(self, key: Hashable) -> str:
-        """Return the text of a block, without halves of surrogate pairs."""
-        self._flush()
-        buffer = self.texts.get(key)
-        if buffer is None:
-            return ""
-        text = buffer.getvalue()
-        for event_type in (Text, Reasoning):
-            growth = self._growths.get((event_type, key))
-            if growth is not None:
-                text = growth.once(text)
-        return str(mended(text))
-
-    def set_text(self, key: Hashable, text: str) -> None:
-        """Replace the text of a block by the provider's final version of it."""
-        self._flush()
-        if key in self.texts:
-            self._letters -= self.texts[key].tell()
-        buffer = HeldText()
-        self._letters += buffer.write(text)
-        self.texts[key] = buffer
-
-    def _flush(self) -> None:
-        """Make the pieces of one kind a delta, and add them to the text of their block."""
-        if not self._new:
-            return
-        kind = self._kind
-        growth = self._growths.get(kind)
-        if growth is None:
-            growth = self._growths[kind] = GrowingText()
-        text = growth.new_in(self._new)
-        self._new.clear()
-        self._write(kind, text)
-
-    def _release(self) -> None:
-        """Hand out what was held: nothing followed that would tell what it is."""
-        for kind, growth in self._growths.items():
-            if rest := growth.end():
-                self._write(kind, rest)
-
-    def _write(self, kind: Kind, text: str) -> None:
-        """Add to the text of a block, and hand it out."""
-        buffer = self.texts.get(kind[1])
-        if buffer is None:
-            buffer = self.texts[kind[1]] = HeldText()
-        self._letters += buffer.write(text)
-        if self._reader.has_halves:
-            text = self._halves.setdefault(kind, HalfHolder()).feed(text)
-        if text:
-            self._out.append(kind[0](text))
-
-
-_WEIGHT: Final = 1_000
-"""The bytes that a block counts for, without its text."""
-
 
 @define(eq=False)
-class Block(ABC):
-    """Gather one block while it arrives; the decoder holds its text."""
+class Block(Item, ABC):
+    """Gather one block while it arrives; the assembly holds its text."""
 
-    place: int  # in the reply, from 0
-    kind: str  # the protocol's word for what it holds
-    start: dict[str, Any] = Factory(dict)  # what announced it
-    is_whole: bool = False  # whether the stream has ended it
-    signature: Any = None  # of reasoning
-    citations: list[Any] = Factory(list)  # of text
+    signature: Any = field(default=None, init=False)  # of reasoning
+    citations: list[Any] = field(factory=list, init=False)  # of text
 
     @abstractmethod
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         """Yield its parts; `text` is its text or reasoning."""
 
 
-B = TypeVar("B", bound=Block)
-
-
 @define(eq=False, repr=False)
-class BlockDecoder(StreamDecoder, Generic[B]):
+class BlockDecoder(StreamDecoder):
     """Put the pieces of a streamed reply into blocks; each protocol is a subclass."""
 
-    BLOCK: ClassVar[type[Any]]
-    """The class of its blocks."""
-    KINDS: ClassVar[Mapping[type[Text] | type[Reasoning], str]]
+    KINDS: ClassVar[Mapping[str, type[Text] | type[Reasoning]]]
     """The kinds of the blocks that hold text and reasoning."""
+    CALLS: ClassVar[tuple[str, ...]]
+    """The kinds of the blocks that hold arguments."""
     STOP_REASONS: ClassVar[Mapping[str, StopReason]]
     """The meaning of each finish reason."""
 
     _stop: object = field(default=None, init=False)  # the finish reason so far
-    _blocks: list[B] = field(factory=list, init=False)  # in the order in which they began
-    _open: dict[object, B] = field(factory=dict, init=False)  # by the provider's index
     _current: Kind | None = field(default=None, init=False)  # of the last piece
+    _place: Kind = field(default=(Text, None), init=False)  # and where it belongs
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""
         if kind != self._current:
-            self._flush()
-            block = self._block(kind[1], self.KINDS[kind[0]])
+            [name] = [name for name, each in self.KINDS.items() if each is kind[0]]
+            block = self._block(kind[1], name)
             self._current = kind
-            self._kind = (kind[0], block.place)
+            self._place = (kind[0], block.number)
             self.started = True
-        self._new.append(text)
+        self.assembly.piece(self._place, text)
 
-    def _block(self, index: object, kind: str) -> B:
+    def _block(self, index: Any, kind: str) -> Any:
         """Return the open block of an index, or a new one if none of that kind is open.
 
         Not every block is announced.
         """
-        block = self._open.get(index)
-        if block is None or block.kind != kind:
+        block = self.assembly.items.at(index)
+        if block is None or block.is_over or block.kind != kind:
             return self._begin(index, kind)
         return block
 
-    def _begin(
-        self,
-        index: object,
-        kind: str,
-        start: Mapping[str, Any] | None = None,
-    ) -> B:
+    def _begin(self, index: Any, kind: str, start: Mapping[str, Any] | None = None) -> Any:
         """Begin a block; `start` is what its announcement holds."""
-        block: B = self.BLOCK(len(self._blocks), kind, dict(start or {}))
-        self._blocks.append(block)
-        self._held += _WEIGHT
-        self._open[index] = block
         self._current = None
+        block = self.assembly.items.begin(kind, index=index)
+        block.about = dict(start or {})
         return block
 
-    def _end(self, index: object) -> None:
+    def _call(self, index: Any) -> Any:
+        """Return the call that a piece of arguments belongs to, or None if there is none.
+
+        Some gateways count the pieces of a call otherwise than its beginning
+        [Wei-Shaw/sub2api#4294, vercel/ai#11771].
+        """
+        items = self.assembly.items
+        block = items.at(index)
+        if block is not None and not block.is_over and block.kind not in self.KINDS:
+            return block
+        return items.open_of(*self.CALLS)
+
+    def _end(self, index: Any) -> None:
         """End the block that is open under an index."""
-        block = self._open.pop(index, None)
         self._current = None
+        block = self.assembly.items.at(index)
         if block is not None:
-            block.is_whole = True
+            self.assembly.items.end(block)
 
     def _take_stop(self, reason: object) -> None:
         """Take a finish reason; a proxy may send a second one."""
@@ -384,8 +312,10 @@ class BlockDecoder(StreamDecoder, Generic[B]):
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, block by block."""
         parts: list[Part] = []
-        for block in self._blocks:
-            parts += block.parts(self.text_of(block.place), self.provider)
+        for block in self.assembly.items.all:
+            kind = (self.KINDS.get(block.kind, Text), block.number)
+            text = self.assembly.text_of(kind)
+            parts += block.parts(text, self.provider)
         return tuple(parts)
 
 

@@ -99,7 +99,7 @@ class LineReader(LineSplitter):
                 elif not is_last:
                     handler.take_broken()
                 return
-            self.has_halves = True
+            handler.take_halves()
         self.is_stream = True
         piece = handler.piece_in(value)
         if piece is None:

@@ -130,6 +130,9 @@ class EventHandler(Protocol):
             value: the object that the line holds, if it holds one.
         """
 
+    def take_halves(self) -> None:
+        """Note that strings may hold half a surrogate pair from now on."""
+
     def take_end(self) -> None:
         """Note that the stream has said that it is over."""
 
@@ -143,8 +146,6 @@ class StreamReader(ABC):
     plain: bytearray = field(factory=bytearray, init=False)
     # a comment, or a field of an event without data
     has_fields: bool = field(default=False, init=False)
-    # strings may hold half a surrogate pair from now on
-    has_halves: bool = field(default=False, init=False)
     _rest: bytearray = field(factory=bytearray, init=False)  # a line or an event that has not ended
 
     @property
@@ -193,6 +194,10 @@ class LineSplitter(StreamReader):
             self._take_line(line, handler)
             if handler.finished:
                 return
+
+    def forget(self) -> None:
+        """Parse the next line, whatever it is like: it may be about something new."""
+        self._alike.forget()
 
     @property
     def _is_within(self) -> bool:
@@ -337,7 +342,7 @@ class EventReader(LineSplitter):
             elif not is_cut:
                 handler.take_broken()
         else:
-            self.has_halves = True
+            handler.take_halves()
             handler.take_value(value, data, is_error=is_error or is_bare_error(value))
 
     def _take_stray(self, line: bytes, handler: EventHandler) -> None:

@@ -1,6 +1,7 @@
 """The items of a response as neutral parts, and back.
 
-The provider's own items go back unchanged. `Slot` holds one item while it arrives in a stream.
+The provider's own items go back unchanged. `ResponseItem` holds one item while it arrives in a
+stream.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from attrs import define, field
 
 from rungwise.adapters.wires.draft import arguments_of
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
+from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
+from rungwise.fsm.replies.assembly.assembly import Kind
+from rungwise.fsm.replies.assembly.gathered import GatheredText
+from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.reply import Reasoning, Text
 
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
@@ -217,84 +222,62 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
     }
 
 
-def write(buffer: HeldText, text: str, *, is_whole: bool) -> int:
-    """Write a text, and return by how many characters the buffer grew.
-
-    Arguments:
-        buffer: the text so far.
-        text: the text to write.
-        is_whole: whether it replaces the text so far; otherwise it is appended.
-    """
-    size = buffer.tell()
-    if is_whole:
-        buffer.seek(0)
-        buffer.truncate()
-    buffer.write(text)
-    return buffer.tell() - size
-
-
 @define(eq=False)
-class Slot:
-    """Hold one item while it arrives."""
+class ResponseItem(Item):
+    """Hold one item of a streamed response; `about` is its latest version, without its texts."""
 
-    item: dict[str, Any] = field(factory=dict)  # the item so far, without the texts of a message
-    at: int = 0  # its index in the response
-    is_final: bool = False  # whether it is done
-    weight: int = 0  # roughly how many bytes it takes up
-    written: HeldText = field(factory=HeldText)  # the arguments of a call
-    refusals: dict[int, HeldText] = field(factory=dict)  # the refusal in each part of a message
-    annotations: dict[int, list[Any]] = field(factory=dict)  # the annotations of each part
-    logprobs: dict[int, list[Any]] = field(factory=dict)  # the log probabilities of each part
-    # Its texts in the order of arrival: their member, and the index there.
-    places: dict[tuple[str, int], None] = field(factory=dict)
+    weight: int = field(default=0, init=False)  # roughly how many bytes that takes up
+    # of each part of a message: its refusal, its annotations and its log probabilities
+    refusals: dict[int, GatheredText] = field(factory=dict, init=False)
+    annotations: dict[int, list[Any]] = field(factory=dict, init=False)
+    logprobs: dict[int, list[Any]] = field(factory=dict, init=False)
+    # its texts in the order of arrival: their member, and the index there
+    places: dict[tuple[str, int], None] = field(factory=dict, init=False)
 
-    @property
-    def kind(self) -> str:
-        """Return the type of the item, or "" if unknown."""
-        return text_in(self.item, "type")
-
-    def whole(
-        self,
-        at: int,
-        text_of: Callable[[Any], str],
-        *,
-        is_over: bool,
-    ) -> dict[str, Any] | None:
+    def whole(self, text_of: Callable[[Kind], str], *, is_done: bool) -> dict[str, Any] | None:
         """Return the item so far; None for an unfinished item that cannot be continued.
 
         Arguments:
-            at: its index in the response.
-            text_of: returns a text of the stream by its place: the index of the item, the member,
-                and the index there.
-            is_over: whether the response has ended.
+            text_of: returns a text of the stream.
+            is_done: whether the response has ended.
         """
-        item = self.item
-        if not self.is_final and not is_over:
+        item = self.about or {"type": self.kind, "id": self.id}
+        if not self.is_over and not is_done:
             item = {**item, "status": "incomplete"}
         if self.kind == "message":
-            return {**item, "content": self._contents(at, text_of)}
+            return {**item, "content": self._contents(text_of)}
         if self.kind in _TOOL_CALLS:
-            if not self.written.tell():
+            if not self.arguments.size:
                 return item
-            member = "input" if self.kind == CUSTOM else "arguments"
-            return {**item, member: self.written.getvalue()}
+            if self.kind == CUSTOM:
+                return {**item, "input": self.arguments.written}
+            return {**item, "arguments": self.arguments.text}
         if self.kind == "reasoning":
-            return {**item, **self._thoughts(at, text_of)}
-        return item if self.is_final else None
+            return {**item, **self._thoughts(text_of)}
+        return item if self.is_over else None
 
-    def _contents(self, at: int, text_of: Callable[[Any], str]) -> list[dict[str, Any]]:
+    def kind_of(self, key: str, index: int) -> Kind:
+        """Return the kind of one of its texts.
+
+        Arguments:
+            key: what the text is here: "text", "summary" or "content".
+            index: its index among those.
+        """
+        return (Text if key == "text" else Reasoning), (self.number, key, index)
+
+    def _contents(self, text_of: Callable[[Kind], str]) -> list[dict[str, Any]]:
         """Return the parts of a message: those of the item, and those that only deltas brought."""
-        parts = contents_of(self.item)
+        parts = contents_of(self.about)
         places = {*range(len(parts)), *self.refusals}
         places.update(index for key, index in self.places if key == "text")
         contents = []
         for index in sorted(places):
             part = parts[index] if index < len(parts) else {}
             if index in self.refusals:
-                part = {"type": "refusal", "refusal": self.refusals[index].getvalue()}
+                part = {"type": "refusal", "refusal": self.refusals[index].text}
             elif part.get("type", "output_text") == "output_text":
                 part = self._text_part(index, part)
-                part["text"] = text_of((at, "text", index))
+                part["text"] = text_of(self.kind_of("text", index))
             contents.append(part)
         return contents
 
@@ -313,14 +296,14 @@ class Slot:
                 whole[name] = value
         return whole
 
-    def _thoughts(self, at: int, text_of: Callable[[Any], str]) -> dict[str, Any]:
+    def _thoughts(self, text_of: Callable[[Kind], str]) -> dict[str, Any]:
         """Return the texts of reasoning that the item itself does not hold."""
         members: dict[str, Any] = {}
         for key, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
-            if any(thoughts_in(self.item, key)):
+            if any(thoughts_in(self.about, key)):
                 continue
             places = sorted(index for name, index in self.places if name == key)
-            texts = [{"type": kind, "text": text_of((at, key, index))} for index in places]
+            texts = [{"type": kind, "text": text_of(self.kind_of(key, index))} for index in places]
             if texts:
                 members[key] = texts
         return members

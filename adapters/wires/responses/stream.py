@@ -3,7 +3,7 @@
 Deltas come first, then the whole text, the whole part, the whole item and at last the whole
 response, each of which repeats what came before. Some servers leave some of them out, so each is
 taken as the latest version of what it repeats: what is new in it is handed out, what differs
-replaces the old. Which item an event belongs to is up to `Items`.
+replaces the old. Which item an event belongs to is up to the assembly's `Items`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import malformed, raw_of
-from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
+from rungwise.adapters.wires.draft import arguments_of, malformed, raw_of
+from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.adapters.wires.responses.identity import Items
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
-    Slot,
+    ResponseItem,
     contents_of,
     envelope_of,
-    write,
 )
 from rungwise.adapters.wires.responses.reply import STOP_REASONS, draft_of, error_of
+from rungwise.fsm.replies.assembly.assembly import Kind
+from rungwise.fsm.replies.assembly.gathered import GatheredText
+from rungwise.fsm.replies.assembly.items import Names
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.reply import Reasoning, Reply, Text
+from rungwise.fsm.replies.reply import Reasoning, Reply
 
 _VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
 """The number of an event, and the padding that hides how long its text is."""
@@ -47,13 +48,13 @@ _ENDS: Final = {
 }
 """The events that end a stream, with the status that each means."""
 
-_PLACES: Final[Mapping[str, tuple[type[Text] | type[Reasoning], str, str]]] = {
-    "response.output_text": (Text, "text", "content_index"),
-    "response.reasoning_summary_text": (Reasoning, "summary", "summary_index"),
-    "response.reasoning_text": (Reasoning, "content", "content_index"),
+_PLACES: Final = {
+    "response.output_text": ("text", "content_index"),
+    "response.reasoning_summary_text": ("summary", "summary_index"),
+    "response.reasoning_text": ("content", "content_index"),
 }
-"""The events of texts: visible or not, the key of the text in its item, and the member of the event
-that holds its index there."""
+"""The events of texts: the key of the text in its item, and the member of the event that holds its
+index there."""
 _DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
 _WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
 _ABOUT: Final = ("id", "created_at", "model", "status", "incomplete_details", "usage")
@@ -71,14 +72,16 @@ _ARGUMENTS: Final = {
 class ResponsesDecoder(StreamDecoder):
     """Turn the bytes of one streamed response into deltas, and at its end into a reply."""
 
+    ITEM = ResponseItem
     IS_DONE_AT_END = False
 
-    _items: Items = field(factory=Items, init=False)
+    _events: EventReader = field(init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
-        return EventReader(ignores_names=True, volatile=_VOLATILE)
+        self._events = EventReader(ignores_names=True, volatile=_VOLATILE)
+        return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the piece of an event that holds one piece of text, or of a call's arguments.
@@ -91,24 +94,21 @@ class ResponsesDecoder(StreamDecoder):
             at = value["output_index"]
             if type(at) is not int or type(text) is not str or not text:
                 return None
-            number = self._items.known(value.get("item_id"), at)
-            slot = self._items.slots[number]
+            item = self.assembly.items.known(value.get("item_id"), at)
             if name in _ARGUMENTS:
-                return (number, text) if _ARGUMENTS[name][1] == "delta" else None
-            kind, key, place = _DELTAS[name]
+                return (item, text) if _ARGUMENTS[name][1] == "delta" else None
+            key, place = _DELTAS[name]
             index = value[place]
             if type(index) is not int or value.get("logprobs"):
                 return None
-            if (key, index) not in slot.places:
-                return None
-            return (kind, (number, key, index)), text
+            return (item.kind_of(key, index), text) if (key, index) in item.places else None
         except (KeyError, TypeError, AttributeError):
             return None
 
-    def take_piece(self, kind: Kind | int, text: str) -> None:
-        """Take a piece of text, or of the arguments of the call at this index."""
-        if isinstance(kind, int):
-            self.unshown += write(self._items.slots[kind].written, text, is_whole=False)
+    def take_piece(self, kind: Kind | ResponseItem, text: str) -> None:
+        """Take a piece of text, or of the arguments of a call."""
+        if isinstance(kind, ResponseItem):
+            self.assembly.arguments(kind, text)
             return
         super().take_piece(kind, text)
 
@@ -141,7 +141,7 @@ class ResponsesDecoder(StreamDecoder):
             if kind in _ENDS:
                 self._raw = raw_of(value["response"], data)
                 if self._raw is not None:
-                    self._held += weight_of(data)
+                    self.assembly.held += weight_of(data)
             self._take_response(kind, value["response"])
         elif kind in _ENDS:
             self._take_response(kind, {})
@@ -153,8 +153,8 @@ class ResponsesDecoder(StreamDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         items = []
-        for number in self._items.in_order():
-            item = self._items.slots[number].whole(number, self.text_of, is_over=self.done)
+        for each in self.assembly.items.in_order():
+            item = each.whole(self.assembly.text_of, is_done=self.done)
             if item is not None:
                 items.append(item)
         draft = draft_of(self._response, items, self.provider)
@@ -172,79 +172,54 @@ class ResponsesDecoder(StreamDecoder):
         error = error_of(value, self.headers)
         return draft.reply(error=error, cut=not status, raw=raw_of(value, body))
 
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held, without the texts."""
-        return self._held + self.unshown + _WEIGHT * len(self._items.slots)
-
     # where things belong
 
-    def _slot(
-        self, value: Mapping[str, Any], kind: str, *, begins: bool = False
-    ) -> tuple[int, Slot]:
-        """Return the item of an event, and its number; see `Items.of`."""
+    def _item(self, value: Mapping[str, Any], kind: str, *, begins: bool = False) -> Any:
+        """Return the item of an event; see `Items.of`."""
         self.started = True
-        return self._items.of(value, kind, begins=begins)
+        index = value.get("output_index")
+        items = self.assembly.items
+        came = len(items.all)
+        item = items.of(
+            kind,
+            id=text_in(value, "item_id"),
+            index=index if type(index) is int else None,
+            begins=begins,
+        )
+        if len(items.all) > came:
+            self._events.forget()  # the same names may be those of another item now
+        return item
 
-    def _place(self, at: int, slot: Slot, key: str, index: Any) -> tuple[int, str, int]:
-        """Return the place of a text in the response, which is its key among the texts.
-
-        Arguments:
-            at: the number of its item.
-            slot: the item.
-            key: what the text is there: "text", "summary" or "content".
-            index: its index among those, as the event says.
-        """
+    def _kind(self, item: ResponseItem, key: str, index: Any) -> Kind:
+        """Return the kind of a text in an item; see `ResponseItem.kind_of`."""
         index = _index(index)
-        if (key, index) not in slot.places:
-            slot.places[key, index] = None
-            self._held += _WEIGHT
-        return at, key, index
+        if (key, index) not in item.places:
+            item.places[key, index] = None
+            self.assembly.held += _WEIGHT
+        return item.kind_of(key, index)
 
     # what the events add
 
     def _take_text(self, name: str, value: Mapping[str, Any]) -> None:
         """Take a piece of a text, or the whole of it."""
         is_whole = name in _WHOLES
-        event_type, key, member = _WHOLES[name] if is_whole else _DELTAS[name]
-        at, slot = self._slot(value, "message" if event_type is Text else "reasoning")
-        place = self._place(at, slot, key, value.get(member))
+        key, member = _WHOLES[name] if is_whole else _DELTAS[name]
+        item = self._item(value, "message" if key == "text" else "reasoning")
+        index = _index(value.get(member))
+        kind = self._kind(item, key, index)
         if is_whole:
-            self._settle((event_type, place), text_in(value, "text"))
+            self.assembly.settle(kind, text_in(value, "text"))
         elif piece := text_in(value, "delta"):
-            self.take_piece((event_type, place), piece)
-        self._keep_logprobs(slot, place[2], value, is_whole=is_whole)
-
-    def _settle(self, kind: Kind, text: str) -> None:
-        """Take a whole text, and hand out what is new in it.
-
-        If it differs from what came before, it replaces that.
-        """
-        if not text.strip():
-            return
-        self._flush()
-        if kind in self._growths:
-            self._growths[kind].settle()
-        buffer = self.texts.get(kind[1])
-        size = 0 if buffer is None else buffer.tell()
-        before = None
-        # A text of less than half the size is not compared, so that the work stays proportional to
-        # the input.
-        if 2 * len(text) >= size:
-            before = self.text_of(kind[1])
-        text = str(mended(text))
-        if before is None or not text.startswith(before):
-            self.set_text(kind[1], text)
-        elif len(text) > len(before):
-            self.take_piece(kind, text[len(before) :])
+            self.take_piece(kind, piece)
+        self._keep_logprobs(item, index, value, is_whole=is_whole)
 
     def _keep_logprobs(
-        self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool
+        self, item: ResponseItem, index: int, value: Mapping[str, Any], *, is_whole: bool
     ) -> None:
         """Keep the log probabilities in an event.
 
         Arguments:
-            slot: the item.
+            item: the item.
             index: the part of it that they belong to.
             value: the event.
             is_whole: whether they are those of the whole text; otherwise they are appended.
@@ -252,33 +227,30 @@ class ResponsesDecoder(StreamDecoder):
         logprobs = value.get("logprobs")
         if not isinstance(logprobs, list) or not logprobs:
             return
-        self._held += weight_of(as_json(logprobs).encode())
+        self.assembly.held += weight_of(as_json(logprobs).encode())
         if is_whole:
-            slot.logprobs[index] = logprobs
+            item.logprobs[index] = logprobs
         else:
-            slot.logprobs.setdefault(index, []).extend(logprobs)
+            item.logprobs.setdefault(index, []).extend(logprobs)
 
     def _take_arguments(self, name: str, value: Mapping[str, Any]) -> None:
         """Take a piece of the arguments of a call, or the whole of them."""
         kind, member = _ARGUMENTS[name]
-        _, slot = self._slot(value, kind)
-        text = text_in(value, member)
-        if member == "delta" or text:
-            self.unshown += write(slot.written, text, is_whole=member != "delta")
+        item = self._item(value, kind)
+        if member == "delta":
+            self.take_arguments(item, value.get(member))
+        else:
+            self.assembly.settle_arguments(item, arguments_of(value.get(member)))
 
     def _take_refusal(self, value: Mapping[str, Any]) -> None:
         """Take a piece of a refusal, or the whole of it."""
-        _, slot = self._slot(value, "message")
+        item = self._item(value, "message")
         index = _index(value.get("content_index"))
-        if index not in slot.refusals:
-            slot.refusals[index] = HeldText()
-            self._held += _WEIGHT
-        buffer = slot.refusals[index]
-        whole = text_in(value, "refusal")
-        if whole:
-            self.unshown += write(buffer, whole, is_whole=True)
-        else:
-            self.unshown += write(buffer, text_in(value, "delta"), is_whole=False)
+        if index not in item.refusals:
+            item.refusals[index] = GatheredText()
+            self.assembly.held += _WEIGHT
+        self.assembly.refuse(item.refusals[index], text_in(value, "refusal"), is_whole=True)
+        self.assembly.refuse(item.refusals[index], text_in(value, "delta"))
 
     def _take_content(self, value: Mapping[str, Any]) -> None:
         """Take a part of a message as it begins or ends."""
@@ -294,68 +266,77 @@ class ResponsesDecoder(StreamDecoder):
 
     def _begin_thought(self, value: Mapping[str, Any]) -> None:
         """Begin a part of a summary, behind a blank line if another one stands before it."""
-        at, slot = self._slot(value, "reasoning")
-        *_, index = self._place(at, slot, "summary", value.get("summary_index"))
-        if index and any(key == "summary" and place < index for key, place in slot.places):
-            self._flush()
-            self._out.append(Reasoning("\n\n"))  # as the reply joins them
+        item = self._item(value, "reasoning")
+        index = _index(value.get("summary_index"))
+        self._kind(item, "summary", index)
+        if index and any(key == "summary" and place < index for key, place in item.places):
+            self.assembly.separate(Reasoning("\n\n"))  # as the reply joins them
 
     def _take_annotation(self, value: Mapping[str, Any]) -> None:
-        _, slot = self._slot(value, "message")
+        item = self._item(value, "message")
         annotation = value.get("annotation")
         if isinstance(annotation, dict):
             index = _index(value.get("content_index"))
-            slot.annotations.setdefault(index, []).append(annotation)
-            self._held += weight_of(as_json(annotation).encode())
+            item.annotations.setdefault(index, []).append(annotation)
+            self.assembly.held += weight_of(as_json(annotation).encode())
 
     def _take_item(self, value: Mapping[str, Any], *, is_final: bool) -> None:
         """Take an item as it begins or ends."""
-        item = value.get("item")
-        if not isinstance(item, dict):
+        about = value.get("item")
+        if not isinstance(about, dict):
             return
-        about = {**value, "item_id": item.get("id")}
-        number, slot = self._slot(about, text_in(item, "type"), begins=not is_final)
-        self._items.name(number, text_in(item, "id"))
-        self._take_edition(number, slot, item, is_final=is_final)
+        id = text_in(about, "id")
+        item = self._item({**value, "item_id": id}, text_in(about, "type"), begins=not is_final)
+        self.assembly.items.name(item, id)
+        self._take_version(item, about, is_final=is_final)
 
-    def _take_edition(self, at: int, slot: Slot, item: dict[str, Any], *, is_final: bool) -> None:
+    def _take_version(self, item: ResponseItem, version: dict[str, Any], *, is_final: bool) -> None:
         """Take the latest version of an item.
 
-        Its texts join those of the deltas, and the rest replaces the old item.
+        Its texts join those of the deltas, and the rest replaces the old version.
 
         Arguments:
-            at: its number.
-            slot: where it is gathered.
-            item: the version.
+            item: the item.
+            version: what it is now.
             is_final: whether it is done.
         """
-        kind = item.get("type")
-        if slot.kind not in ("", kind) and slot.is_final:
+        kind = text_in(version, "type")
+        if item.kind not in ("", kind) and item.is_over:
             return  # another item under the same index: the first one was whole
         if kind == "message":
-            for index, part in enumerate(contents_of(item)):
+            for index, part in enumerate(contents_of(version)):
                 if part.get("type") == "output_text":
-                    place = self._place(at, slot, "text", index)
-                    self._settle((Text, place), text_in(part, "text"))
-            item = envelope_of(item)
+                    text = text_in(part, "text")
+                    self.assembly.settle(self._kind(item, "text", index), text)
+            version = envelope_of(version)
         elif kind == "reasoning":
             for key in ("summary", "content"):
-                for index, part in enumerate(list_of(item.get(key))):
-                    place = self._place(at, slot, key, index)
-                    self._settle((Reasoning, place), text_in(part, "text"))
-        elif text := text_in(item, "input" if kind == CUSTOM else "arguments"):
-            self.unshown += write(slot.written, text, is_whole=True)
-        weight = weight_of(as_json(item).encode())
-        self._held += weight - slot.weight
-        slot.weight = weight
-        slot.item = item
-        slot.is_final = is_final or slot.is_final
+                for index, part in enumerate(list_of(version.get(key))):
+                    text = text_in(part, "text")
+                    self.assembly.settle(self._kind(item, key, index), text)
+        else:
+            arguments = arguments_of(version.get("input" if kind == CUSTOM else "arguments"))
+            self.assembly.settle_arguments(item, arguments)
+        weight = weight_of(as_json(version).encode())
+        self.assembly.held += weight - item.weight
+        item.weight = weight
+        item.about = version
+        item.call_id = text_in(version, "call_id")
+        item.name = text_in(version, "name")
+        self.assembly.items.become(item, kind)
+        if is_final:
+            self.assembly.items.end(item)
 
     def _take_output(self, output: list[Any]) -> None:
         """Take the items of the response at the end."""
-        items = [item for item in output[:_LARGEST_INDEX] if isinstance(item, dict)]
-        for number, item in zip(self._items.settled(items), items, strict=True):
-            self._take_edition(number, self._items.slots[number], item, is_final=True)
+        versions = [item for item in output[:_LARGEST_INDEX] if isinstance(item, dict)]
+        names = [
+            Names(*[text_in(version, name) for name in ("type", "id", "call_id", "name")])
+            for version in versions
+        ]
+        items = self.assembly.items.settle(names)
+        for item, version in zip(items, versions, strict=True):
+            self._take_version(item, version, is_final=True)
 
     def _take_response(self, name: str, response: dict[str, Any]) -> None:
         """Take the latest version of the response, and end with it if the event says so."""

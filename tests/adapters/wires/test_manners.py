@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from rungwise import ToolCall
 from rungwise.adapters.http.encodings import encoding_of, plain
+from rungwise.adapters.wires.json_text import mended
+from rungwise.fsm.replies.assembly.arguments import Arguments
+from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
-from rungwise.fsm.replies.text.growth import GrowingText, whole_object
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.streams import rendered
@@ -271,32 +273,39 @@ def test_all_text_once_more_at_the_end(api: str) -> None:
 @example(["-", "--", "---"])
 @example([" ", " ", " a"])
 def test_a_text_that_repeats_itself_is_never_shortened(pieces: list[str]) -> None:
-    growth = GrowingText()
-    said = "".join(growth.new_in([each]) for each in pieces) + growth.end()
+    gathered = GatheredText()
+    said = "".join(gathered.add([each]) for each in pieces) + gathered.end()
     whole = "".join(pieces)
-    if growth.sends == "snapshots":
+    if gathered.sends == "snapshots":
         assert len(pieces) >= 3
         assert max(map(len, pieces)) >= 30
     else:
         assert said == whole
 
 
-@given(st.text(min_size=31, max_size=80), st.lists(st.integers(1, 79), min_size=3, max_size=6))
+@given(st.text(min_size=31, max_size=300), st.lists(st.integers(1, 299), min_size=3, max_size=6))
 def test_snapshots_come_to_the_last_of_them(text: str, cuts: list[int]) -> None:
-    ends = sorted({*cuts, len(text)} - set(range(len(text) + 1, 80)))
-    snapshots = [text[:end] for end in ends]
-    growth = GrowingText()
-    said = growth.new_in(snapshots) + growth.end()
-    assert growth.sends != "snapshots" or said == text
+    ends = sorted({*cuts, len(text)} - set(range(len(text) + 1, 300)))
+    gathered = GatheredText()
+    gathered.add([text[:end] for end in ends])
+    gathered.end()
+    assert gathered.sends != "snapshots" or gathered.text == mended(text)
 
 
 def test_what_is_held_is_bounded_and_handed_out() -> None:
-    growth = GrowingText()
-    assert growth.new_in(["a" * 40]) == "a" * 40
-    assert growth.new_in(["a" * 60]) == ""
-    assert growth.new_in(["b"]) == "a" * 60 + "b"
-    assert growth.sends == "pieces"
-    assert GrowingText().new_in(["x" * 40, "x" * 90]) == "x" * 130
+    gathered = GatheredText()
+    assert gathered.add(["a" * 40]) == "a" * 40
+    assert gathered.add(["a" * 60]) == ""
+    assert gathered.text == "a" * 100
+    assert gathered.add(["b"]) == "a" * 60 + "b"
+    assert gathered.sends == "pieces"
+
+
+def test_a_snapshot_that_is_too_long_to_be_held_is_taken_back() -> None:
+    gathered = GatheredText()
+    assert gathered.add(["x" * 40, "x" * 39 + "xy" + "z" * 60]) == "x" * 80 + "y" + "z" * 60
+    assert gathered.add(["x" * 40 + "y" + "z" * 60 + "!"]) == "!"
+    assert gathered.text == "x" * 40 + "y" + "z" * 60 + "!"
 
 
 def test_a_copy_at_the_end_is_long_and_exact() -> None:
@@ -306,9 +315,30 @@ def test_a_copy_at_the_end_is_long_and_exact() -> None:
         (["x" * 15, "y" * 16, "x" * 15 + "y" * 16], "x" * 15 + "y" * 16),
         (["x" * 31, "x" * 31], "x" * 62),
     ):
-        growth = GrowingText()
-        assert growth.once(growth.new_in(pieces) + growth.end()) == said
-    assert whole_object('{"a":1}{"b":2}', [0, 7]) == '{"a":1}{"b":2}'
+        gathered = GatheredText()
+        gathered.add(pieces)
+        gathered.end()
+        assert gathered.text == said
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        (['{"a"', ":1}"], '{"a":1}'),
+        (['{"a"', '{"a":1}'], '{"a":1}'),
+        (['{"a"', ":1}", '{"a": 1}'], '{"a": 1}'),
+        (["{}", '{"a"', ":1}"], '{"a":1}'),
+        (["{}", '{"a"', '{"a":1}'], '{"a":1}'),
+        (['{"a":1}', '{"b":2}'], '{"a":1}{"b":2}'),
+        (['{"a":', '{"b":2}', "}"], '{"a":{"b":2}}'),
+        (["x", '{"a":1}', '{"a":1}'], 'x{"a":1}{"a":1}'),
+    ],
+)
+def test_arguments_are_one_object_however_they_come(pieces: list[str], whole: str) -> None:
+    arguments = Arguments()
+    for piece in pieces:
+        arguments.add(piece)
+    assert arguments.text == whole
 
 
 LINE = "All work and no play makes Jack a dull boy.\n"

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import OpenAIChat
-from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
+from rungwise.adapters.wires.json_text import is_heavy, mended
 from rungwise.core import Failure, Reply
+from rungwise.fsm.replies.text.held import HalfHolder
+from rungwise.fsm.replies.text.scanning import ObjectScanner
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.error_bodies import minimax

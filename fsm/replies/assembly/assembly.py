@@ -1,0 +1,153 @@
+"""Put a streamed reply together: its items, its texts, and what may be shown of them by now.
+
+The decoders of all protocols translate events into what stands here; what an item is, what is new
+in a text, and what wins where two say the same, is decided here and in `items`, `gathered` and
+`arguments`, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final, Generic
+
+from attrs import Factory, define, field
+
+from rungwise.fsm.replies.assembly.gathered import GatheredText
+from rungwise.fsm.replies.assembly.items import I, Items
+from rungwise.fsm.replies.reply import Reasoning, Text
+from rungwise.fsm.replies.text.held import HalfHolder
+
+Kind = tuple[type[Text] | type[Reasoning], Hashable]
+"""The kind of a piece of text: visible or not, and the place in the reply that it belongs to."""
+
+WEIGHT: Final = 1_000
+"""The bytes that an item counts for, without what it holds: so empty ones are bounded, too."""
+
+
+@define(eq=False)
+class Assembly(Generic[I]):
+    """Gather one reply while it arrives.
+
+    Texts grow under the kinds that their pieces name; one is there from its first piece on.
+    """
+
+    make: Callable[[str], I]
+    """Returns an item of a kind, such as a message, a call or a block."""
+    items: Items[I] = field(default=Factory(lambda self: Items(self.make), takes_self=True))
+    texts: dict[Kind, GatheredText] = field(factory=dict, init=False)
+    letters: int = field(default=0, init=False)
+    """Characters of its texts."""
+    unshown: int = field(default=0, init=False)
+    """Characters that no delta shows: those of tool calls and refusals."""
+    held: int = field(default=0, init=False)
+    """Roughly how many bytes all else takes up."""
+    has_halves: bool = field(default=False, init=False)
+    """Whether a piece may end in half a surrogate pair from now on."""
+    _out: list[Text | Reasoning] = field(factory=list, init=False)  # deltas to return
+    _new: list[str] = field(factory=list, init=False)  # pieces of one kind, not yet a delta
+    _kind: Kind = field(default=(Text, None), init=False)  # their kind
+    _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
+
+    @property
+    def size(self) -> int:
+        """Return roughly how many bytes are held."""
+        return self.letters + self.unshown + self.held + WEIGHT * len(self.items.all)
+
+    def piece(self, kind: Kind, text: str) -> None:
+        """Take a piece of a text."""
+        if kind != self._kind:
+            self.flush()
+            self._kind = kind
+        self._new.append(text)
+
+    def arguments(self, item: I, piece: str) -> None:
+        """Take a piece of the arguments of a call."""
+        item.arguments.add(piece)
+        self.unshown += len(piece)
+
+    def settle_arguments(self, item: I, whole: str) -> None:
+        """Take the arguments of a call as its protocol sends them behind their pieces."""
+        self.unshown -= item.arguments.size
+        item.arguments.settle(whole)
+        self.unshown += item.arguments.size
+
+    def refuse(self, refusal: GatheredText, piece: str, *, is_whole: bool = False) -> None:
+        """Take a piece of a refusal, or all of it.
+
+        Arguments:
+            refusal: what came of it so far.
+            piece: what comes now.
+            is_whole: whether that is all of it, as its protocol sends it behind the pieces.
+        """
+        self.unshown -= refusal.size
+        if is_whole:
+            refusal.settle(piece)
+        elif piece:
+            refusal.add([piece])
+        self.unshown += refusal.size
+
+    def settle(self, kind: Kind, text: str) -> None:
+        """Take a text as its protocol sends it behind its pieces: it decides.
+
+        What is new in it is shown.
+        """
+        if not text.strip():
+            return  # an empty final form erases nothing
+        self.flush()
+        gathered = self.text_at(kind)
+        self.letters -= gathered.size
+        new = gathered.settle(text)
+        self.letters += gathered.size
+        self._show(kind, new)
+
+    def separate(self, delta: Text | Reasoning) -> None:
+        """Show what stands between two texts of the reply, and is part of neither."""
+        self.flush()
+        self._out.append(delta)
+
+    def deltas(self) -> list[Text | Reasoning]:
+        """Return what may be shown since the last time; adjacent pieces are one delta."""
+        if self._new:
+            self.flush()
+        out = self._out
+        self._out = []
+        return out
+
+    def flush(self) -> None:
+        """Add the pieces of one kind to their text, and make a delta of them."""
+        if not self._new:
+            return
+        kind = self._kind
+        gathered = self.texts.get(kind) or self.text_at(kind)
+        new = gathered.add(self._new)
+        self._new = []
+        self.letters += len(new)
+        if new:
+            self._show(kind, new)
+
+    def release(self) -> None:
+        """Show what was held back: nothing follows that would tell what it is."""
+        self.flush()
+        for kind, gathered in self.texts.items():
+            new = gathered.end()
+            self.letters += len(new)
+            self._show(kind, new)
+
+    def text_at(self, kind: Kind) -> GatheredText:
+        """Return where a text is gathered."""
+        gathered = self.texts.get(kind)
+        if gathered is None:
+            gathered = self.texts[kind] = GatheredText()
+        return gathered
+
+    def text_of(self, kind: Kind) -> str:
+        """Return a text so far, without halves of surrogate pairs; "" if nothing of it came."""
+        self.flush()
+        gathered = self.texts.get(kind)
+        return "" if gathered is None else gathered.text
+
+    def _show(self, kind: Kind, text: str) -> None:
+        if self.has_halves:
+            text = self._halves.setdefault(kind, HalfHolder()).feed(text)
+        if text:
+            self._out.append(kind[0](text))

@@ -1,0 +1,193 @@
+"""Gather one text of a reply while it arrives.
+
+Theory
+------
+
+Every protocol sends what is new. Some servers send all the text so far in each event
+[QwenLM/qwen-code#3896, tashfeenahmed/freellmapi#1007], or all of it once more at the end
+[openclaw/openclaw#142888]. No event says which, and some bytes can be either: "ha", "haha" is
+"hahaha" in pieces and "haha" in snapshots. Then the protocol's own reading holds, for a text that
+repeats itself by nature must never be shortened.
+
+A snapshot begins with all the text before it. The first pieces of an ordinary text nearly never do
+that twice in a row, and not with thirty characters. So a piece that does it is held until the next
+one decides, and `ENOUGH` characters in three growing pieces make a server of snapshots. A piece
+that is too long to be held is handed out; if it turns out to be a snapshot, the text no longer has
+it, and the end of the call takes back what was shown. Any other piece makes a server of pieces, for
+good: from then on nothing is looked at, nor held.
+
+What is once more at the end is one piece that is all the text before it, in two pieces or more: a
+line that stands there twice comes in two pieces, and stays.
+
+A protocol that sends the whole text behind its pieces decides all of this: `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from attrs import define, field
+
+from rungwise.fsm.replies.text.contents import without_halves
+from rungwise.fsm.replies.text.held import HeldText
+from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
+
+ENOUGH: Final = 30
+"""Characters of a text that are no coincidence."""
+MOST_HELD: Final = 64
+"""The most characters that are held until the next piece comes."""
+
+
+@define(eq=False)
+class GatheredText:
+    """Gather one text, and return what is new in what arrives of it."""
+
+    sends: Literal["pieces", "snapshots", "not known"] = field(default="not known", init=False)
+    comes_in_messages: bool = field(default=False, init=False)
+    _text: HeldText = field(factory=HeldText, init=False)
+    # While it is not known what the server sends:
+    _latest: str = field(default="", init=False)  # what the next snapshot would begin with
+    _grown: int = field(default=0, init=False)  # pieces in a row that may be snapshots
+    _held: list[str] = field(factory=list, init=False)  # those of them that were not handed out
+    _first: int = field(default=0, init=False)  # characters of the first piece
+    _last: str = field(default="", init=False)  # the last piece
+
+    @property
+    def size(self) -> int:
+        """Return the number of characters so far."""
+        return self._text.tell()
+
+    @property
+    def text(self) -> str:
+        """Return the text so far: once, if its last piece is all of it over again."""
+        text = self._text.getvalue() + "".join(self._held)
+        last = len(self._last)
+        is_double = 2 * last == len(text) and text.startswith(self._last)
+        if is_double and last >= ENOUGH and self._first < last:
+            text = self._last
+        return without_halves(text)
+
+    def add(self, pieces: Sequence[str]) -> str:
+        """Take the next pieces, and return what may be handed out of them."""
+        self._last = pieces[-1]
+        if self.sends == "pieces":
+            new = "".join(pieces)
+        else:
+            self._first = self._first or len(pieces[0])
+            new = "".join([self._new_in(piece) for piece in pieces])
+        self._text.write(new)
+        return new
+
+    def end(self) -> str:
+        """Return what was held and is new after all: nothing followed that would tell."""
+        rest = self._ended()
+        self._text.write(rest)
+        return rest
+
+    def settle(self, text: str) -> str:
+        """Take the whole text, which the protocol sends behind its pieces; it decides.
+
+        Return what is new in it. If it differs from what came, it replaces that.
+        """
+        if not text.strip():
+            return ""  # an empty final form erases nothing
+        before = None
+        # A text of less than half the size is not compared, so that the work stays proportional to
+        # the input.
+        if 2 * len(text) >= self.size:
+            before = self.text
+        self._ended()
+        self._last = ""
+        text = without_halves(text)
+        if before is None or not text.startswith(before):
+            self._replace(text)
+            return ""
+        new = text[len(before) :]
+        self._text.write(new)
+        return new
+
+    def follow(self, message: str, *, is_last: bool) -> str:
+        """Return what a whole message adds to the text, without writing it.
+
+        A message that begins with the text so far contains all of it. After pieces, the last
+        message replaces the text, and one that repeats the end of it adds nothing. Any other is the
+        next piece.
+
+        Arguments:
+            message: its text.
+            is_last: whether the reply has ended.
+        """
+        size = self.size
+        gathered = None
+        # as in `settle`
+        if 2 * len(message) >= size > 0:
+            gathered = self._text.getvalue()
+        if gathered is not None and message.startswith(gathered):
+            return message[size:]
+        if size and is_last and not self.comes_in_messages:
+            if message.strip():
+                self._replace(message)
+            return ""
+        if gathered is not None and message.strip() == gathered.strip():
+            return ""
+        is_long = len(message.strip()) >= MINIMUM_ECHO
+        if is_long and not self.comes_in_messages and self._ends_with(message):
+            return ""
+        self.comes_in_messages = self.comes_in_messages or message != ""
+        return message
+
+    def _new_in(self, piece: str) -> str:
+        """Return what is new in a piece, as far as is known by now."""
+        latest = self._latest
+        if self.sends == "pieces":
+            return piece
+        if not latest.strip():
+            self._latest += piece
+            return piece
+        if not piece.startswith(latest) or (self.sends == "not known" and piece == latest):
+            return self._ended() + piece
+        self._latest = piece
+        if self.sends == "snapshots":
+            return piece[len(latest) :]
+        self._grown += 1
+        if self._grown > 1 and len(piece) >= ENOUGH:
+            return self._snapshot(piece, latest)
+        self._held.append(piece)
+        if sum(map(len, self._held)) <= MOST_HELD:
+            return ""
+        new = "".join(self._held)
+        self._held.clear()
+        return new
+
+    def _snapshot(self, piece: str, latest: str) -> str:
+        """Return what is new in the piece that has shown that all of them are snapshots."""
+        self.sends = "snapshots"
+        start = self.size
+        if len(self._held) < self._grown - 1:
+            # some were handed out as what they were not
+            start = len(latest)
+            self._replace(latest)
+        self._held.clear()
+        return piece[start:]
+
+    def _ended(self) -> str:
+        rest = "".join(self._held)
+        self._held.clear()
+        self.sends = "pieces"
+        return rest
+
+    def _replace(self, text: str) -> None:
+        self._text.seek(0)
+        self._text.truncate()
+        self._text.write(text)
+
+    def _ends_with(self, message: str) -> bool:
+        """Tell whether the text ends with this, ignoring trailing white space.
+
+        Only that much of it is read.
+        """
+        size = self.size
+        self._text.seek(max(0, size - len(message) - 1))
+        tail = self._text.read()
+        return tail.rstrip().endswith(message.rstrip())

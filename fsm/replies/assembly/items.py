@@ -1,0 +1,228 @@
+"""Tell the items of a streamed reply apart.
+
+Theory
+------
+
+A reply is a row of items: messages, reasoning, calls, and what only its provider knows. An event
+names its item by an id and by an index, and servers get either wrong. Some give every piece another
+id [lidge-jun/opencodex#996], some all items one index [BerriAI/litellm#36375], some none at all
+[ggml-org/llama.cpp#20607], some count the pieces of an item otherwise than its beginning
+[Wei-Shaw/sub2api#4294, vercel/ai#11771], some leave out how items begin or end, and in the response
+at the end ids and order may be new again.
+
+So an item is known by what stays the same. A known id names its item, whatever the index. With a
+new id, the index counts where the item there is of the same kind and still open; where it is of
+another kind, the index is the same for all, and the event belongs to the last item of its kind that
+is open. An announcement under a new id is a new item.
+
+The items of a whole response at the end are the last versions of those that came: by their ids, the
+ids of their calls, or their order among those of a kind and a name. What came and is not among them
+stays, unless as many of its kind are: a shorter list takes nothing away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field, frozen
+
+from rungwise.fsm.replies.assembly.arguments import Arguments
+
+
+@define(eq=False)
+class Item:
+    """Hold one item while it arrives."""
+
+    kind: str  # what it is, in its protocol's word; "" if that is not known yet
+    about: dict[str, Any] = field(factory=dict, init=False)  # its announcement, or latest version
+    id: str = field(default="", init=False)
+    call_id: str = field(default="", init=False)  # of a call
+    name: str = field(default="", init=False)  # of its tool
+    index: int | None = field(default=None, init=False)
+    number: int = field(default=0, init=False)  # in the order in which items began
+    is_over: bool = field(default=False, init=False)
+    arguments: Arguments = field(factory=Arguments, init=False)  # of a call
+
+
+@frozen
+class Names:
+    """Hold what an item of a whole response is known by; "" is nothing."""
+
+    kind: str
+    id: str = ""
+    call_id: str = ""
+    name: str = ""
+
+
+I = TypeVar("I", bound=Item)  # noqa: E741
+
+
+@define(eq=False)
+class Items(Generic[I]):
+    """Find the item of each event."""
+
+    make: Callable[[str], I]
+    """Returns an item of a kind."""
+    all: list[I] = field(factory=list, init=False)
+    """The items, in the order in which they began."""
+    _by_id: dict[str, I] = field(factory=dict, init=False)
+    _by_index: dict[int, I] = field(factory=dict, init=False)  # the last one at each index
+    _last: dict[str, I] = field(factory=dict, init=False)  # the last one of each kind
+    # those of each kind that are open, by their numbers
+    _open: dict[str, dict[int, I]] = field(factory=lambda: defaultdict(dict), init=False)
+    _final: list[I] = field(factory=list, init=False)  # those of the response at the end
+
+    def begin(self, kind: str, *, id: str = "", index: int | None = None) -> I:
+        """Begin an item, and return it."""
+        item = self.make(kind)
+        item.number = len(self.all)
+        item.id = id
+        item.index = index
+        self.all.append(item)
+        self._last[kind] = item
+        self._open[kind][item.number] = item
+        if id:
+            self._by_id[id] = item
+        if index is not None:
+            self._by_index[index] = item
+        return item
+
+    def clear(self) -> None:
+        """Forget all items: a whole reply replaces them."""
+        for each in (self.all, self._by_id, self._by_index, self._last, self._open):
+            each.clear()
+
+    def name(self, item: I, id: str) -> None:
+        """Note an id of an item that it has besides its first one; "" is none."""
+        if id:
+            item.id = item.id or id
+            self._by_id[id] = item
+
+    def become(self, item: I, kind: str) -> None:
+        """Note what kind an item turns out to be."""
+        if kind == item.kind:
+            return
+        self._open[item.kind].pop(item.number, None)
+        item.kind = kind
+        self._last[kind] = item
+        if not item.is_over:
+            self._open[kind][item.number] = item
+
+    def end(self, item: I) -> None:
+        """Note that an item is over."""
+        item.is_over = True
+        self._open[item.kind].pop(item.number, None)
+
+    def known(self, id: str | None, index: int) -> I:
+        """Return the item with an id, or for none the last one at an index.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._by_id[id] if id else self._by_index[index]
+
+    def at(self, index: int) -> I | None:
+        """Return the last item at an index, or None."""
+        return self._by_index.get(index)
+
+    def open_of(self, *kinds: str) -> I | None:
+        """Return the only open item of some kinds, or the last one if none is open; else None."""
+        are_open = [item for kind in kinds for item in self._open[kind].values()]
+        if len(are_open) == 1:
+            return are_open[0]
+        last = [self._last[kind] for kind in kinds if kind in self._last]
+        if are_open or not last:
+            return None
+        return max(last, key=lambda item: item.number)
+
+    def of(
+        self,
+        kind: str,
+        *,
+        id: str = "",
+        index: int | None = None,
+        begins: bool = False,
+    ) -> I:
+        """Return the item of an event, which may be the first that comes of it.
+
+        Arguments:
+            kind: of the item.
+            id: the id that the event names, or "".
+            index: the index that it names, or None.
+            begins: whether it announces the item.
+        """
+        item = self.find(kind, id=id, index=index, begins=begins)
+        if item is None:
+            return self.begin(kind, id=id, index=index)
+        if index is not None:
+            self._by_index[index] = item
+        return item
+
+    def find(
+        self,
+        kind: str,
+        *,
+        id: str = "",
+        index: int | None = None,
+        begins: bool = False,
+    ) -> I | None:
+        """Return the item of an event, as `of` does; None if nothing of it has come before."""
+        item = self._by_id.get(id)
+        if item is not None:
+            return item
+        there = None if index is None else self._by_index.get(index)
+        if there is not None and there.kind in ("", kind):
+            is_another = there.is_over or (id and there.id)
+            return None if begins and is_another else there
+        last = self._last.get(kind)
+        if last is None or begins or (index is not None and there is None):
+            return None
+        return None if id and last.is_over else last
+
+    def in_order(self) -> list[I]:
+        """Return the items as they stand in the reply.
+
+        The response at the end says it; else their indexes do, if no two are the same.
+        """
+        if self._final:
+            return self._final
+        places = {item.number if item.index is None else item.index: item for item in self.all}
+        if len(places) < len(self.all):
+            return self.all
+        return [places[place] for place in sorted(places)]
+
+    def settle(self, versions: Sequence[Names]) -> list[I]:
+        """Take the items of the response at the end, which say the order; return each one."""
+        free = {item.number: item for item in self.all}
+        came = Counter(item.kind for item in self.all)
+        calls: dict[str, I] = {}
+        alike: dict[tuple[str, str], deque[I]] = defaultdict(deque)
+        for item in self.all:
+            calls.setdefault(item.call_id, item)
+            alike[item.kind, item.name].append(item)
+        final = []
+        for each in versions:
+            known = self._by_id.get(each.id)
+            if known is None or known.number not in free:
+                known = calls.get(each.call_id) if each.call_id else None
+            if known is None or known.number not in free or known.kind not in ("", each.kind):
+                known = _first(alike[each.kind, each.name], free)
+            if known is None:
+                known = self.begin(each.kind, id=each.id)
+            free.pop(known.number, None)
+            final.append(known)
+        listed = Counter(each.kind for each in versions)
+        if all(listed[item.kind] >= came[item.kind] for item in free.values()):
+            self._final = final
+        return final
+
+
+def _first(queue: deque[I], free: Mapping[int, I]) -> I | None:
+    """Take the first item that is free from a queue; None if there is none."""
+    while queue:
+        item = queue.popleft()
+        if item.number in free:
+            return item
+    return None
