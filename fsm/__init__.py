@@ -68,9 +68,8 @@ report what has settled.
   where a model opens them (at the start of the reply, or of a line after a closed block), and
   everything before a lone closing tag. In code, in quotes or in mid-sentence, a tag is text.
 * **Parts are stitched.** Rungwise removes a repeat only if it surely is one (an echo of six
-  characters or more); it does not resume from fewer than six characters, but asks again. A reply
-  without a finish reason counts as cut; for a server that never sends one, pass
-  `sends_finish_reason=False`.
+  characters or more); it does not resume from fewer than six characters, but asks again. A stream
+  that ends without its terminal event counts as cut.
 * **A tool call that the server itself could not read** is asked for again, within the retries. Text
   cut by a cap of a handful of tokens (`rungwise.Policy.handful`) is `partial` at once. If a stream
   breaks with an error that asks for a wait, the call waits before it resumes. A call leaves a

@@ -45,23 +45,18 @@ def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
 
 
 @STREAMED
-@pytest.mark.parametrize(
-    ("finish", "options"),
-    [("stop", {}), (None, {"sends_finish_reason": False})],
-    ids=["a lost finish chunk", "a server without finish reasons"],
-)
+@pytest.mark.parametrize("finish", ["stop", None])
 def test_a_stream_that_breaks_behind_its_last_word_is_no_failure(
     run: Any,
     cut: Any,
     finish: str | None,
-    options: dict[str, Any],
 ) -> None:
     ended = run(
         [
             cut(ScriptedReply(text=TEXT, chunk_size=200, finish=finish), TEXT),
             ScriptedReply(finish=finish),
         ],
-        backends=[{"prefill": "trailing", **options}],
+        backends=[{"prefill": "trailing"}],
     )
     ended.was("done", TEXT, waits=[])
 

@@ -367,15 +367,11 @@ def test_a_body_without_an_end_is_not_read_to_it(streams: bool) -> None:
 # what is read over HTTP as everywhere
 
 
-def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(
-    raw: Serve, mode: str
-) -> None:
+def test_done_without_a_finish_reason_is_the_end(raw: Serve, mode: str) -> None:
     body = (
         event("In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
     )
-    cut = run(raw("", body), mode)
-    assert (cut.outcome, cut.text) == ("partial", "In the ")
-    whole = run(raw("", body), mode, backend={"sends_finish_reason": False})
+    whole = run(raw("", body), mode)
     assert (whole.outcome, whole.text) == ("done", "In the ")
 
 

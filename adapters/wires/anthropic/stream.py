@@ -145,7 +145,6 @@ class AnthropicDecoder(BlockDecoder):
     KINDS = {"text": Text, "thinking": Reasoning}  # noqa: RUF012 (never changed)
     CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
     STOP_REASONS = STOP_REASONS
-    IS_DONE_AT_END = False
 
     _message: dict[str, Any] = field(factory=dict, init=False)  # its id and model, or all of it
     _reports: list[dict[str, Any]] = field(factory=list, init=False)  # one of usage, or none yet
@@ -188,7 +187,7 @@ class AnthropicDecoder(BlockDecoder):
         elif kind == "message_delta":
             self._take_end_of_message(value, data)
         elif kind == "message_stop":
-            self.started = self.finished = True
+            self.started = self.finished = self.done = True
         elif kind != "ping":
             self.letters_beside += len(data)
 
@@ -337,5 +336,4 @@ class AnthropicDecoder(BlockDecoder):
         if isinstance(value.get("usage"), dict):
             usage = usage_of([value["usage"]])
         draft = self._draft(parts, usage)
-        is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
-        return draft.reply(error=self.error, cut=is_cut, raw=raw_of(value, body))
+        return draft.reply(error=self.error, raw=raw_of(value, body))

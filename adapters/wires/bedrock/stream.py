@@ -177,10 +177,11 @@ class ConverseDecoder(BlockDecoder):
         elif name == "messageStop":
             self.started = True
             self._take_stop(event.get("stopReason"))
+            self.done = True
         elif name == "metadata":  # which ends it
             self._usage = event.get("usage")
             self.assembly.held += weight_of(data)
-            self.finished = self._stop is not None
+            self.finished = self.done
         else:
             self.letters_beside += len(data)
 
@@ -304,8 +305,7 @@ class ConverseDecoder(BlockDecoder):
         parts: list[Part] = []
         for block in content:
             parts += parts_of(block, self.provider)
-        is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
-        return self._reply(parts, cut=is_cut, raw=raw_of(value, body))
+        return self._reply(parts, cut=False, raw=raw_of(value, body))
 
 
 def _joined(pieces: list[str]) -> str:

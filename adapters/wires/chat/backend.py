@@ -28,7 +28,7 @@ from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.replies.parts import Message
-from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
+from rungwise.fsm.values.checks import must_be_one_of
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 RESERVED: Final = {
@@ -207,9 +207,6 @@ class OpenAIChat(DiscoverableBackend):
         echoes: whether the server repeats a continued assistant turn at the start of its answer;
             None asks that table, and otherwise recognises an echo that is long enough to be
             certain.
-        sends_finish_reason: whether the server ends each reply with a finish reason, as the
-            protocol demands, so that a reply without one was cut. Set it to False for a server that
-            sends none.
         server: what `Client.discover` learned about the server.
 
     Raises:
@@ -232,9 +229,6 @@ class OpenAIChat(DiscoverableBackend):
     )
     _echoes: bool | None = field(
         default=None, alias="echoes", kw_only=True, repr=False, validator=optional(bool)
-    )
-    sends_finish_reason: bool = field(
-        default=True, kw_only=True, validator=must("True or False", is_flag)
     )
     _dialect: Dialect = field(init=False, eq=False, repr=False)
     _shapes: ChatShapes = field(init=False, eq=False, repr=False)
@@ -359,7 +353,3 @@ class OpenAIChat(DiscoverableBackend):
         for name in dropped.difference(_NEVER_DROPPED):
             body.pop(name, None)
         return body
-
-    def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
-        """Start to read a streamed response of status 200."""
-        return ChatDecoder(headers, self.provider, self.sends_finish_reason)

@@ -31,7 +31,6 @@ from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
-from rungwise.fsm.replies.text.contents import is_cut_json
 
 TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)
@@ -53,8 +52,7 @@ class ChatDecoder(StreamDecoder):
     """Turn the bytes of one streamed chat completion into deltas, and then into a reply."""
 
     ITEM = ChatCall
-
-    _sends_finish_reason: bool = True
+    ENDS_IN_DONE = True
 
     _refusal: GatheredText = field(factory=GatheredText, init=False)
     _own: OwnMembers = field(factory=OwnMembers, init=False)
@@ -87,7 +85,7 @@ class ChatDecoder(StreamDecoder):
         draft = self._draft(texts, calls, self._own.gathered(), annotations)
         reply = draft.reply(
             error=self.error,
-            cut=self._is_cut_off(calls, ended=self.done),
+            cut=is_cut,
             cause=cause,
             raw={"choices": [self._aside.members]} if self._aside.members else None,
         )
@@ -138,17 +136,6 @@ class ChatDecoder(StreamDecoder):
             about=[*map(self._about.get, completion.ABOUT), text, self._usage],
         )
 
-    def _is_cut_off(self, calls: Sequence[ToolCall], *, ended: bool) -> bool:
-        """Tell whether a reply broke off: without a finish reason it did, whatever followed.
-
-        Half a tool call at the end of a reply needs no finish reason: the call itself shows that
-        the output cap cut it.
-        """
-        if stop_of(self._finish, STOP_REASONS)[0] is not None:
-            return False
-        has_half_a_call = any(is_cut_json(call.arguments) for call in calls)
-        return not (ended and (has_half_a_call or not self._sends_finish_reason))
-
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the completion of a whole body."""
         choice = completion.first_choice(value)
@@ -170,7 +157,6 @@ class ChatDecoder(StreamDecoder):
         failure = None if error is None else classified(None, self.headers, error)
         return draft.reply(
             error=failure,
-            cut=self._is_cut_off(calls, ended=True),
             raw=raw_of(value, body),
         )
 
@@ -284,6 +270,7 @@ class ChatDecoder(StreamDecoder):
             finish = choice.get("finish_reason")
             if finish and finish != "null":
                 self._finish = settled(self._finish, finish, STOP_REASONS)
+                self.done = stop_of(self._finish, STOP_REASONS)[0] != "error"
             self._take_choice(choice)
             self._aside.take(completion.aside_of(choice))
             if refusal := completion.refused_beside(choice):
@@ -334,9 +321,3 @@ class ChatDecoder(StreamDecoder):
         if calls_in(message):
             self.assembly.items.clear()
             take_calls(self.assembly, message)
-
-    def stop(self, error: Failure) -> None:
-        """End at an error; the reply ignores an error after its end."""
-        if stop_of(self._finish, STOP_REASONS)[0] in (None, "error"):
-            self.error = error
-        self.finished = self.was_stopped = True

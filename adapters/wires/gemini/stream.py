@@ -80,8 +80,6 @@ class _TextBlock:
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from GenerateContentResponse objects; `StreamDecoder` does the rest."""
 
-    IS_DONE_AT_END = False
-
     _events: EventReader = field(init=False)
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
@@ -376,4 +374,4 @@ class GeminiDecoder(StreamDecoder):
             reader.take_value(each, data, is_error=False)
         if not reader.started and not reader.error and not reader._usage:
             return malformed("the body has no usable candidate")
-        return reader.reply(is_cut=not reader.done, cause=None, raw=raw_of(value, body))
+        return reader.reply(is_cut=False, cause=None, raw=raw_of(value, body))

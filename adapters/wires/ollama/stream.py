@@ -123,7 +123,7 @@ class OllamaDecoder(StreamDecoder):
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:
-            self.take_end()
+            self.finished = self.done = True
 
     def _take_message(self, value: Mapping[str, Any], message: Any) -> None:
         """Take what is new of the reply."""

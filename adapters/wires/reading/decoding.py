@@ -48,8 +48,9 @@ class StreamDecoder(Decoder):
 
     ITEM: ClassVar[type[Any]] = Item
     """The class of its items."""
-    IS_DONE_AT_END: ClassVar[bool] = True
-    """Whether a stream that says it is over is complete; else only a finish reason makes it so."""
+
+    ENDS_IN_DONE: ClassVar[bool] = False
+    """Whether `[DONE]` is the terminal event of the protocol; gateways add it to any stream."""
 
     # the response's headers, for the classification of an error inside the stream
     headers: Mapping[str, str]
@@ -222,7 +223,7 @@ class StreamDecoder(Decoder):
     def take_end(self) -> None:
         """End when the stream says so."""
         self.finished = True
-        self.done = self.done or self.IS_DONE_AT_END
+        self.done = self.done or self.ENDS_IN_DONE
 
     def stop(self, error: Failure) -> None:
         """End at an error; the reply ignores an error after its end."""

@@ -73,7 +73,6 @@ class ResponsesDecoder(StreamDecoder):
     """Turn the bytes of one streamed response into deltas, and at its end into a reply."""
 
     ITEM = ResponseItem
-    IS_DONE_AT_END = False
 
     _events: EventReader = field(init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
@@ -170,7 +169,7 @@ class ResponsesDecoder(StreamDecoder):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
         error = error_of(value, self.headers)
-        return draft.reply(error=error, cut=not status, raw=raw_of(value, body))
+        return draft.reply(error=error, raw=raw_of(value, body))
 
     # where things belong
 

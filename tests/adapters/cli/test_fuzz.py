@@ -241,7 +241,12 @@ def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
 
 
 def cuts_go_unnoticed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stream.ChatDecoder, "_is_cut_off", lambda *_, **__: False)
+    reply = stream.ChatDecoder.reply
+    patch.setattr(
+        stream.ChatDecoder,
+        "reply",
+        lambda self, *, is_cut, cause: reply(self, is_cut=False, cause=None),
+    )
 
 
 def caps_stay_at_home(patch: pytest.MonkeyPatch) -> None:

@@ -180,8 +180,6 @@ def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
         ({"prefill": "yes"}, "prefill"),
         ({"prices": (1, 2)}, "prices"),
         ({"api_key_required": "no"}, "api_key_required"),
-        ({"sends_finish_reason": None}, "sends_finish_reason"),
-        ({"sends_finish_reason": "no"}, "sends_finish_reason"),
         ({"streams": None}, "streams must be True or False"),
         ({"first_token": 0}, "first_token must be a number of seconds above 0"),
         ({"first_token": float("inf")}, "first_token must be"),
@@ -715,11 +713,7 @@ def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
     reply = reply_of({"content": "x"}, raw)
     assert reply.stop_reason is None
     assert reply.stop_raw is None
-    assert reply.interrupted is True
-    known = backend(sends_finish_reason=False).decode(200, {}, completion({"content": "x"}, raw))
-    assert known.text == "x"
-    assert known.stop_reason is None
-    assert known.interrupted is False
+    assert reply.interrupted is False
     assert reply_of({"content": "x"}, 3).stop_raw == "3"
 
 
@@ -1036,19 +1030,15 @@ def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
 
 
 @pytest.mark.parametrize("end", [DONE, b"data: [DONE]"])
-def test_done_completes_a_stream_only_where_the_server_sends_no_finish_reason(end: bytes) -> None:
-    for chat, is_cut in ((backend(), True), (backend(sends_finish_reason=False), False)):
-        decoder = chat.decoder({})
-        decoder.feed(delta(content="x"))
-        decoder.feed(end)
-        reply = decoder.close(Failure("connection"))
-        assert reply.text == "x"
-        assert reply.interrupted == is_cut
-        assert reply.failure is None
-    decoder = backend(sends_finish_reason=False).decoder({})
+def test_done_completes_a_stream(end: bytes) -> None:
+    decoder = backend().decoder({})
     decoder.feed(delta(content="x"))
-    reply = decoder.close()
-    assert reply.interrupted
+    decoder.feed(end)
+    reply = decoder.close(Failure("connection"))
+    assert reply.text == "x"
+    assert reply.stop_reason is None
+    assert not reply.interrupted
+    assert reply.failure is None
 
 
 @pytest.mark.parametrize("failure", [None, Failure("timeout")])

@@ -53,7 +53,7 @@ ENDS = [
     ("model_context_window_exceeded", [TEXT], "overflow", "overflowed"),
     ("gremlins", [TEXT], "unknown", "malformed"),
     (7, [TEXT], "unknown", "malformed"),
-    (None, [TEXT], None, "interrupted"),
+    (None, [TEXT], None, "answered"),
 ]
 
 

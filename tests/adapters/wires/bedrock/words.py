@@ -37,7 +37,7 @@ ENDS = [
     ("malformed_tool_use", [TEXT, USE], "error", "interrupted", "failed_generation"),
     ("gremlins", [TEXT], "unknown", "malformed"),
     (7, [TEXT], "unknown", "malformed"),
-    (None, [TEXT], None, "interrupted"),
+    (None, [TEXT], None, "answered"),
 ]
 
 

@@ -104,7 +104,7 @@ ENDS = [
         for word, event in events.items()
     ],
     *[(word, name, "unknown", "malformed") for name in URLS for word in NOBODYS],
-    *[(None, name, None, "interrupted") for name in URLS],
+    *[(None, name, None, "answered") for name in URLS],
 ]
 CALL = chat_call("call_1", "look")
 
@@ -112,7 +112,8 @@ CALL = chat_call("call_1", "look")
 def read(backend: Any, *chunks: Any) -> Any:
     decoder = backend.decoder({})
     for chunk in chunks:
-        decoder.feed(b"data: %s\n\n" % json.dumps(chunk).encode())
+        data = chunk if isinstance(chunk, str) else json.dumps(chunk)
+        decoder.feed(b"data: %s\n\n" % data.encode())
     return decoder.close()
 
 

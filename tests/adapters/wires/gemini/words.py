@@ -53,7 +53,7 @@ ENDS = [
     *[(word, SAID, "unknown", "interrupted", "failed_generation") for word in BROKEN],
     ("MISSING_THOUGHT_SIGNATURE", SAID, "unknown", "interrupted", "reasoning_signature"),
     ("PUP_LIMITED_DISABLED", SAID, "unknown", "interrupted", "auth"),
-    (None, SAID, None, "interrupted"),
+    (None, SAID, None, "answered"),
     *[("STOP", each, "stop", "came_empty") for each in WITHOUT_TEXT],
     *[("MAX_TOKENS", each, "length", "reasoning_truncated") for each in WITHOUT_TEXT],
     *[("SAFETY", each, "content_filter", "refused") for each in WITHOUT_TEXT],
@@ -92,7 +92,9 @@ def read(*values: Any) -> Any:
 def ended(word: str | None, said: Any) -> list[Any]:
     end = {"finishReason": word, "finishMessage": ""} if word else {}
     value = {"candidates": [{**said, **end}], "usageMetadata": COUNTS}
-    came = [whole(value), read(value)]
+    came = [whole(value)]
+    if word:  # a stream has no other end
+        came.append(read(value))
     assert all(
         getattr(each, "usage", None) is None or each.usage.input_tokens == 9 for each in came
     )

@@ -39,7 +39,7 @@ ENDS = [
     ("queued", ("queued", SAID), "unknown", "malformed"),
     ("in_progress", ("in_progress", SAID), "unknown", "malformed"),
     ("gremlins", ("gremlins", SAID), "unknown", "malformed"),
-    (None, (None, SAID), None, "interrupted"),
+    (None, (None, SAID), None, "answered"),
     *(
         (word, (word, SAID), "error", "interrupted", "server_error")
         for word in ("failed", "cancelled")
