@@ -181,6 +181,8 @@ class StreamDecoder(Decoder):
         self._reader.feed(data, self)
         if self._new:
             self._flush()
+        if self.finished:
+            self._release()
         out = self._out
         self._out = []
         return out
