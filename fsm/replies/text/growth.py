@@ -49,13 +49,7 @@ class GrowingText:
             return "".join(pieces)
         if not self._first:
             self._first = len(pieces[0])
-        out: list[str] = []
-        for place, piece in enumerate(pieces):
-            if self.sends == "pieces":
-                out += pieces[place:]
-                break
-            out.append(self._new_in(piece))
-        return "".join(out)
+        return "".join([self._new_in(piece) for piece in pieces])
 
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
@@ -77,6 +71,8 @@ class GrowingText:
         return text[:last] if is_copy and text.startswith(text[last:]) else text
 
     def _new_in(self, piece: str) -> str:
+        if self.sends == "pieces":
+            return piece
         latest = self._held[-1] if self._held else self._so_far
         if not latest.strip():
             self._so_far += piece
