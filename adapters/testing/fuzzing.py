@@ -336,11 +336,16 @@ def _check_answer(
     if part not in visible and not is_seeded and not is_blank(visible[0]):
         wrong = f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}"
         raise Dishonest(SENT, wrong)
-    # A call without id, name and arguments is a piece with nothing in it.
-    some = [call for call in reply.tool_calls if call.id or call.name or call.arguments]
-    sent = [(call.name, call.arguments) for call in some]
+    # A call without id, name and arguments is a piece with nothing in it; one without arguments has
+    # an empty object, and one that came twice is one.
+    sent: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for number, call in enumerate(reply.tool_calls):
+        if call.id or call.name or call.arguments:
+            arguments = call.arguments if call.arguments.strip() else "{}"
+            known_by = call.id.strip() and call.id
+            sent[known_by or str(number), call.name, arguments] = (call.name, arguments)
     received = [(call.name, call.arguments) for call in result.tool_calls]
-    if received and received != sent:
+    if received and received != list(sent.values()):
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
 
 

@@ -117,9 +117,8 @@ class OllamaDecoder(StreamDecoder):
             self.letters_beside += len(data)
         if isinstance(value.get("logprobs"), list):
             self.assembly.held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
-        if is_last:
-            self._finish = value.get("done_reason")
-            self._usage = usage_of(value)
+        self._finish = value.get("done_reason") or self._finish
+        self._usage = usage_of(value) or self._usage
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:

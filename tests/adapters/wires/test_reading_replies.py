@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rungwise import OpenAIChat
@@ -312,6 +312,7 @@ def test_held_halves_change_nothing_but_the_time(pieces: list[str]) -> None:
     ),
     st.booleans(),
 )
+@example([("content", "a"), ("content", "aa")], False)
 def test_halves_that_come_apart_are_joined_everywhere(
     pieces: list[tuple[str, str]], at_once: bool
 ) -> None:

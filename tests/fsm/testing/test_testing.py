@@ -66,6 +66,8 @@ from support.drawn import chains, chunkings
 from support.sampling import examples
 from support.tables import OTHERS_OFF, redeclaring, row_of, tampered, unchecked
 
+pytestmark = pytest.mark.sampled(1)  # what tests others is tested itself
+
 ANSWER = Reply(
     "An answer.",
     stop_reason="stop",

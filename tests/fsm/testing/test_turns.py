@@ -45,6 +45,8 @@ from support import turns
 from support.sampling import examples
 from support.turns import OVERFLOW, cut, said
 
+pytestmark = pytest.mark.sampled(1)  # what tests others is tested itself
+
 TEXT = "Herons nest in the reeds by the lake."
 calling = partial(turns.calling, arguments='{"path": "x"}')
 ONCE = TurnPolicy(
