@@ -64,9 +64,13 @@ report what has settled.
 
 ### Reading a reply
 
-* **Inline reasoning** is not part of the text: `<think>`, `<thinking>` and `<reasoning>` blocks
-  where a model opens them (at the start of the reply, or of a line after a closed block), and
-  everything before a lone closing tag. In code, in quotes or in mid-sentence, a tag is text.
+* **Inline reasoning** is not part of the text: `<think>`, `<thinking>`, `<reasoning>`, `<thought>`
+  and `<mm:think>` blocks where a model opens them (at the start of the reply, or of a line after a
+  closed block), and everything before a lone closing tag. In code, in quotes or in mid-sentence, a
+  tag is text.
+* **Channels of gpt-oss** that a server leaves in the text (`<|channel|>analysis<|message|>...`) are
+  read where the reply begins with one: `final` is the answer, and the rest is reasoning. A tool
+  call among it is no tool call and no answer. Anywhere else such markers are text.
 * **Parts are stitched.** Rungwise removes a repeat only if it surely is one (an echo of six
   characters or more); it does not resume from fewer than six characters, but asks again. A stream
   that ends without its terminal event counts as cut.

@@ -26,6 +26,8 @@ PIECES = (
     "<think>a thought without an end",
     "<thi",
     "</think>",
+    "<|channel|>analysis<|message|>Let me see.<|end|>",
+    "<|start|>assistant<|channel|>final<|message|>",
     "```python\n",
     '{"nests": 2, "bank": "steep"}',
     '{"nests": "two"}',

@@ -54,6 +54,9 @@ TEXTS = (
     "<think>{r}</think>{a}\n<think>{r}</think>{b}",
     "<think>{r}",
     "<reasoning>{r}</reasoning>",
+    "<thought>{r}</thought>{a}",
+    "<|channel|>analysis<|message|>{r}",
+    "<|channel|>analysis<|message|>{r}<|end|><|start|>assistant<|channel|>final<|message|>{a}",
 )
 ARGUMENTS = ('{{"q": "{t}"}}', '{{"q": "{t}', "", "{{}}", "[1]", '{{"q": "{t}"}} x', "null")
 FINISHES = (

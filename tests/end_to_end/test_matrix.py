@@ -35,6 +35,10 @@ AFTER_A_TOOL: Final = [
     if isinstance(message, dict)
 ]
 WEATHER_TOOL: Final = SCENARIOS["tool-round"].tools[0]
+CHANNELS: Final = (
+    "<|channel|>analysis<|message|>Herons like reeds.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>"
+)
 LONG: Final = "".join(reply.text for reply in SCENARIOS["truncated"].primary)
 TIDES: Final = SCENARIOS["cut-stream"].primary[0].text
 TOO_LONG: Final = {
@@ -115,6 +119,13 @@ def calls(*expected: ToolCall) -> Check:
     return check
 
 
+def reasoned(text: str) -> Check:
+    def check(ended: Ended) -> None:
+        assert ended.result.reasoning == text
+
+    return check
+
+
 def both(*checks: Check) -> Check:
     def check(ended: Ended) -> None:
         for each in checks:
@@ -126,6 +137,14 @@ def both(*checks: Check) -> Check:
 SCENES: Final[dict[str, Scene]] = {
     "clean": Scene(scripts=((WELL,),)),
     "reasoning": Scene(scripts=((ScriptedReply(WELL.text, reasoning="Herons like reeds."),),)),
+    "reasoning in channels of the text": Scene(
+        scripts=((ScriptedReply(f"{CHANNELS}{WELL.text}<|return|>", chunk_size=7),),),
+        check=reasoned("Herons like reeds."),
+    ),
+    "reasoning in channels of the text alone": Scene(
+        scripts=((ScriptedReply(CHANNELS), WELL),),
+        path="prefill done",
+    ),
     "rate limit": Scene(
         scripts=((ScriptedReply(status=429, headers={"retry-after": "30"}), WELL),),
         path="retry done",

@@ -12,8 +12,13 @@ THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
 FIELD = ScriptedReply(reasoning=THOUGHT)
 INLINE = ScriptedReply(f"<think>{THOUGHT}</think>")
+ANALYSIS = "<|channel|>analysis<|message|>"
+CHANNEL = ScriptedReply(f"{ANALYSIS}{THOUGHT}<|end|>")
+CALL = "<|channel|>commentary to=functions.look <|constrain|>json<|message|>"
 ANSWER = ScriptedReply("In the reeds, mostly.")
-THINKING = pytest.mark.parametrize("thinking", [FIELD, INLINE], ids=["field", "inline"])
+THINKING = pytest.mark.parametrize(
+    "thinking", [FIELD, INLINE, CHANNEL], ids=["field", "inline", "channel"]
+)
 PREFILLS = [{"prefill": "trailing"}, {}]
 ASKED = chat_call("call_1", "look", '{"city": "Malmö"}')
 AFTER_A_TOOL = [
@@ -41,7 +46,7 @@ def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_
     (seed,) = ended.added[1]
     assert seed["role"] == role
     assert THOUGHT in seed["content"]
-    assert role == "user" or ("<think>" in seed["content"]) == (thinking is INLINE)
+    assert role == "user" or ("<think>" in seed["content"]) == (thinking is not FIELD)
 
 
 @pytest.mark.parametrize(
@@ -148,10 +153,41 @@ def test_a_seed_that_is_repeated_and_nothing_else_is_no_answer_either(run: Any) 
     )
 
 
-def test_an_unclosed_block_is_thinking(run: Any) -> None:
-    ended = run([ScriptedReply(f"<think>{THOUGHT}"), ANSWER])
+@pytest.mark.parametrize("opening", ["<think>", "<thought>", ANALYSIS])
+def test_an_unclosed_block_is_thinking(run: Any, opening: str) -> None:
+    ended = run([ScriptedReply(f"{opening}{THOUGHT}"), ANSWER])
     assert ended.path == "prefill done"
     assert THOUGHT in ended.added[1][0]["content"]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, 400])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "<thought>{}</thought>{}",
+        "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}",
+        "<|start|>assistant<|channel|>analysis<|message|>{}<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>{}<|return|>",
+    ],
+    ids=["thought", "channels", "whole messages"],
+)
+def test_reasoning_in_the_text_is_no_part_of_the_answer(
+    run: Any, frame: str, chunk_size: int
+) -> None:
+    reply = ScriptedReply(frame.format(THOUGHT, "In the reeds."), chunk_size=chunk_size)
+    ended = run([reply])
+    ended.was("done", "In the reeds.", path="done")
+    assert ended.result.reasoning == THOUGHT
+    assert ended.result.final_text == "In the reeds."
+
+
+def test_a_tool_call_in_a_channel_of_the_text_is_no_answer(run: Any) -> None:
+    arguments = '{"city": "Lund"}'
+    call = f"{ANALYSIS}{THOUGHT}<|end|><|start|>assistant{CALL}{arguments}<|call|>"
+    ended = run([ScriptedReply(call), ANSWER])
+    ended.was("done", "In the reeds, mostly.", path="prefill done")
+    assert f"functions.look {arguments}" in ended.added[1][0]["content"]
+    assert "<|" not in str(ended.bodies)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +239,9 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
         ScriptedReply(reasoning=THOUGHT, finish="length"),
         ScriptedReply(f"<think>{THOUGHT}", finish="length"),
         ScriptedReply(f"<think>{THOUGHT}</think>\n", finish="length"),
+        ScriptedReply(f"{ANALYSIS}{THOUGHT}", finish="length"),
     ],
-    ids=["field", "unclosed", "closed"],
+    ids=["field", "unclosed", "closed", "channel"],
 )
 def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(
     run: Any, reply: ScriptedReply

@@ -9,7 +9,7 @@ from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.text.repetition import LoopWatch
-from rungwise.fsm.replies.text.thinking import TextBefore
+from rungwise.fsm.replies.text.tags import TextBefore
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 CountedTurn = tuple[Message, int]

@@ -19,7 +19,8 @@ from rungwise.fsm.replies.text.stitching import (
     stitch,
     without_seed,
 )
-from rungwise.fsm.replies.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
+from rungwise.fsm.replies.text.tags import TextBefore
+from rungwise.fsm.replies.text.thinking import Parted, ThinkFilter, part_thinking
 
 Tools = tuple[Mapping[str, Any], ...]
 

@@ -1,5 +1,4 @@
-"""Separate inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks,
-streamed or whole.
+"""Separate inline reasoning from visible text: `<think>` blocks and their like, streamed or whole.
 
 Theory
 
@@ -18,6 +17,7 @@ opens its reasoning:
   (DeepSeek-R1 and QwQ do), so the reply begins amid the reasoning. All text before the tag is taken
   back. An error costs most here, so it counts for the first block only, where a sentence or a line
   has ended (`_ends_unopened`).
+* *A reply that begins with a channel* of gpt-oss is left to `Channels`, tags and all.
 
 In a stream, `feed` holds back what may still become a tag, and a closing tag until the characters
 behind it are there. Fed in any pieces, the output is that of the whole text.
@@ -31,33 +31,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from copy import copy
 from typing import Final, NamedTuple
 
 from rungwise.fsm.replies.text.contents import SENTENCE_ENDS, is_blank
+from rungwise.fsm.replies.text.harmony import Channels, opens_channel
 from rungwise.fsm.replies.text.literals import Literals
+from rungwise.fsm.replies.text.tags import CLOSING, MOST_TAGS, TAG, TextBefore, settled
 from rungwise.fsm.values.patterns import Pattern
-
-TAG_NAMES = ("think", "thinking", "reasoning")
-"""The names of the tags around inline reasoning; their case does not matter."""
 
 LONGEST_HELD: Final = 262_144
 """Code points of a block that are held back for its closing tag, if without one it is text."""
-
-# how many tags of one reply are read, more than any honest reply has; the rest is text
-MOST_TAGS: Final = 1_000
-
-
-def _pattern(slash: str, *names: str) -> re.Pattern[str]:
-    # ASCII keeps the Kelvin sign and the long s, which fold to k and s, out of a tag.
-    return re.compile(f"<({slash})({'|'.join(names)})>", re.IGNORECASE | re.ASCII)
-
-
-_TAG = _pattern("/?", *TAG_NAMES)
-_CLOSING = {name: _pattern("/", name) for name in TAG_NAMES}
-_WHOLE_TAGS = [f"<{slash}{name}>" for slash in ("", "/") for name in TAG_NAMES]
-_BEGINNINGS = frozenset(tag[:size] for tag in _WHOLE_TAGS for size in range(1, len(tag)))
-_LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
 
 # Around a closing tag that is a word of its sentence and ends nothing. The Chinese and Japanese
 # signs among them are the full-width comma, full stop, semicolon, colon, exclamation and question
@@ -69,52 +52,6 @@ _OPENS = Pattern(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
 
 _UNDECIDED: Final = ("", "<", " ", "\n")
 """What stands behind a closing tag while its meaning is still open."""
-
-
-class TextBefore:
-    """Follow a text that grows by parts, as far as it decides what the tags of the next part mean.
-
-    It holds no text, and reads each part once, even if a thousand parts mention such tags.
-    """
-
-    __slots__ = ("_literals", "_open", "_open_if_cut", "_read", "_sought", "_tags")
-
-    def __init__(self) -> None:
-        self._literals = Literals()
-        self._read = 0  # how far the literals were read
-        self._sought = 0  # how far tags were searched
-        self._tags = 0
-        # opening tags that are text, without their closing ones
-        self._open: Counter[str] = Counter()
-        self._open_if_cut = Counter(TAG_NAMES)  # the same if the text may be cut within a tag
-
-    def state_after(self, text: str) -> tuple[Literals, Counter[str], str]:
-        """Return what the next part needs: the literals of the text but for its end, the open tags,
-        and that end.
-
-        The text is that of last time, perhaps with more behind it.
-        """
-        for tag in _TAG.finditer(text, self._sought):
-            self._literals.read(text[self._read : tag.start()])
-            self._read = tag.start()
-            self._sought = tag.end()
-            self._tags += 1
-            if self._tags <= MOST_TAGS and not self._literals.is_inside:
-                name = tag[2].lower()
-                step = -1 if tag[1] else 1
-                for waiting in (self._open, self._open_if_cut):
-                    waiting[name] = max(0, waiting[name] + step)
-        settled = _settled(text)
-        self._sought = max(self._sought, len(text) - _LONGEST_TAG)
-        # The literals may stop behind any letter: no sign spans that place.
-        stop = settled
-        while stop > self._read and not text[stop - 1].isalnum():
-            stop -= 1
-        stop = max(stop, self._read)
-        self._literals.read(text[self._read : stop])
-        self._read = stop
-        waiting = self._open if settled == len(text) else self._open_if_cut
-        return copy(self._literals), waiting.copy(), text[stop:]
 
 
 class ThinkFilter:
@@ -135,6 +72,7 @@ class ThinkFilter:
         "_after_block",
         "_before",
         "_calm",
+        "_channels",
         "_closed",
         "_closing",
         "_done",
@@ -142,6 +80,7 @@ class ThinkFilter:
         "_gathered",
         "_held",
         "_held_block",
+        "_is_beginning",
         "_literals",
         "_new_turn",
         "_open",
@@ -167,6 +106,8 @@ class ThinkFilter:
         self._before = read
         self._new_turn = is_new_turn
         self._after_block = after_block
+        self._is_beginning = True  # nothing but blanks has come
+        self._channels: Channels | None = None  # of a reply that begins with one
         self._held = ""  # what may become a tag, or a closing tag before what follows it
         self._closing: re.Pattern[str] | None = None  # the closing tag of the open block
         self._held_block: list[str] | None = None  # an open block that is text if it never ends
@@ -197,20 +138,52 @@ class ThinkFilter:
             if not self._done:
                 self._shown.append(text)
             return text, ""
-        return self._part(self._held + text, ended=False)
+        return self._read_on(text, ended=False)
 
     def close(self) -> tuple[str, str]:
         """Return the visible text and the reasoning that were held back; the stream has ended."""
         self.takes_back = False
-        return self._part(self._held, ended=True)
+        return self._read_on("", ended=True)
 
-    def _part(self, text: str, *, ended: bool) -> tuple[str, str]:
-        visible: list[str] = []
+    def _read_on(self, text: str, *, ended: bool) -> tuple[str, str]:
+        """Read the next chunk: its channels, if the reply began with one, and else its tags."""
+        if self._channels is not None:
+            return self._channels.read(text, ended=ended)
+        text = self._held + text
+        shown: list[str] = []
+        if self._is_beginning:
+            text = self._without_blanks(text, shown)
+            opens = opens_channel(text)
+            if opens is None and not ended:
+                self._held = text
+                return "".join(shown), ""
+            self._is_beginning = False
+            if opens and self._begins_turn():
+                self._channels = Channels()
+                answer, reasoning = self._channels.read(text, ended=ended)
+                return "".join(shown) + answer, reasoning
+        return self._part(text, shown, ended=ended)
+
+    def _without_blanks(self, text: str, visible: list[str]) -> str:
+        """Show the blanks that a reply begins with, and return the rest."""
+        blanks, _, _ = text.partition("<")
+        if not is_blank(blanks):
+            return text
+        self._show(blanks, visible)
+        return text[len(blanks) :]
+
+    def _begins_turn(self) -> bool:
+        """Tell whether a model may open its reasoning where the reply begins."""
+        literals = self._literals_here()
+        return not literals.is_inside and (literals.is_line_blank or self._new_turn)
+
+    def _part(self, text: str, visible: list[str], *, ended: bool) -> tuple[str, str]:
+        """Read the tags of a text; what is visible joins what was shown of its chunk."""
         reasoning: list[str] = []
         start = 0
-        end = len(text) if ended else _settled(text)
+        end = len(text) if ended else settled(text)
         while not self._done:
-            match = (self._closing or _TAG).search(text, start)
+            match = (self._closing or TAG).search(text, start)
             if match is None:
                 break
             behind = text[match.end() : match.end() + 2]
@@ -278,12 +251,12 @@ class ThinkFilter:
         literals = self._literals_here()
         tag = match[0]
         name = match[2].lower()
-        begins_reply = self._empty and (literals.is_line_blank or self._new_turn)
+        begins_reply = self._empty and self._begins_turn()
         follows_block = literals.is_line_blank and (self._closed or self._after_block)
         if literals.is_inside:
             self._show(tag, visible)
         elif self._empty or follows_block:
-            self._closing = _CLOSING[name]
+            self._closing = CLOSING[name]
             self._held_block = None if begins_reply else [tag]
             self._size = 0
         else:
@@ -350,14 +323,6 @@ class ThinkFilter:
         self._literals.read("".join(pieces))
         self._read = len(self._shown)
         return self._literals
-
-
-def _settled(text: str) -> int:
-    """Return where a tag may begin that the next chunk could complete."""
-    at = text.rfind("<")
-    if at >= 0 and text[at : at + _LONGEST_TAG].lower() in _BEGINNINGS:
-        return at
-    return len(text)
 
 
 class Parted(NamedTuple):

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.replies.text.literals import Literals
+from rungwise.fsm.replies.text.tags import MOST_TAGS, TAG_NAMES, TextBefore
 from rungwise.fsm.replies.text.thinking import (
     LONGEST_HELD,
-    MOST_TAGS,
-    TextBefore,
     ThinkFilter,
     part_thinking,
     split_thinking,
@@ -22,7 +21,7 @@ from support.texts import cut
 
 TAGS = [
     f"{start}{name}>"
-    for name in ("think", "thinking", "reasoning", "THINK", "Thinking")
+    for name in ("think", "thinking", "reasoning", "thought", "THINK", "Thinking")
     for start in ("<", "</")
 ]
 ODDS = [
@@ -35,7 +34,7 @@ ODDS = [
     "nk>",
     "ing>",
     "<think >",
-    "<thought>",
+    "<reason>",
     "<thin\u212a>",
     "<think",
 ]
@@ -105,7 +104,7 @@ def run(chunks: list[str], gathered: str = "", *, after_block: bool = False) -> 
     return shown, reasoned
 
 
-TAG = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
+TAG = re.compile(r"<(/?)(think|thinking|reasoning|thought|mm:think)>", re.IGNORECASE | re.ASCII)
 
 
 def expected(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
@@ -178,7 +177,7 @@ def opened_in(gathered: str) -> Counter[str]:
     return opened
 
 
-NAMES = [(slash, name) for slash in ("", "/") for name in ("think", "thinking", "reasoning")]
+NAMES = [(slash, name) for slash in ("", "/") for name in TAG_NAMES]
 
 
 def is_word(line: str, rest: str) -> bool:
@@ -272,6 +271,8 @@ def fence_of(line: str) -> str:
         ("<think>a</think>b", "b", "a"),
         ("<thinking>a</thinking>b", "b", "a"),
         ("<reasoning>a</reasoning>b", "b", "a"),
+        ("<thought>a</thought>b", "b", "a"),
+        ("<mm:think>a</mm:think>b", "b", "a"),
         ("<Think>a</THINK>b", "b", "a"),
         ("<think></think>", "", ""),
         # It opens at the start of the reply, whatever blanks stand there.
@@ -316,6 +317,7 @@ def fence_of(line: str) -> str:
         ("<think x='1'>a", "<think x='1'>a", ""),
         ("<think >a< /think>", "<think >a< /think>", ""),
         ("<thinker>a", "<thinker>a", ""),
+        ("<reason>a</reason>b", "<reason>a</reason>b", ""),
         ("<thin\u212a>a", "<thin\u212a>a", ""),
         ("<<think>a<</think>b", "<<think>a<</think>b", ""),
         ("<thi<think>a</thi</think>b", "<thi<think>a</thi</think>b", ""),
