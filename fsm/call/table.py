@@ -46,7 +46,7 @@ EVENTS = (
     Event(
         "ended_unclearly",
         "the reply ended with an unknown finish reason",
-        ", and no confirmation is left",
+        ", and no recheck is left",
     ),
     Event("interrupted", "the stream ended before its terminal event"),
     Event("fell_silent", "nothing came for longer than the clocks allow"),
@@ -170,12 +170,11 @@ REASK = Rung(
     says="an empty reply may be asked for again",
     does="asking the same again",
 )
-CONFIRM = Rung(
-    "confirm",
+RECHECK = Rung(
+    "recheck",
     limit=1,
     lacks="throttled",
     wait="reask",
-    unit="confirmation",
     says="a reply that may be whole may be asked for again, in case that one ends clearly",
     does="asking once more for a clear end",
 )
@@ -248,7 +247,7 @@ FALL_BACK = Rung(
         "resends",
         "rotations",
         "reasks",
-        "confirmations",
+        "rechecks",
         "nudges",
         "prefills",
         "enlargements",
@@ -265,7 +264,7 @@ RUNGS = (
     RESEND,
     ROTATE,
     REASK,
-    CONFIRM,
+    RECHECK,
     NUDGE,
     PREFILL,
     CONTINUE,
@@ -359,7 +358,7 @@ CALL = build_table(
         "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-        "ended_unclearly": (CONFIRM, FALL_BACK, PARTIAL),
+        "ended_unclearly": (RECHECK, FALL_BACK, PARTIAL),
         "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
         "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
         "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),

@@ -198,7 +198,8 @@ class Observation:
     evidence: Evidence
     part: str = field(default="", repr=False)
     new: str = field(default="", repr=False)  # what of that was not in the answer yet
-    # text that is not continued, kept in case nothing else comes: cut too short, or wrong, or unclear
+    # text that is not continued, kept in case nothing else comes: it is cut too short, or wrong, or
+    # its end is unclear
     spare: str = field(default="", repr=False)
     unsays: bool = False  # whether it shows the text gathered so far to be reasoning
     reasoning: str = field(default="", repr=False)
