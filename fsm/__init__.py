@@ -71,6 +71,9 @@ report what has settled.
   characters or more); it does not resume from fewer than six characters, but asks again. A reply
   without a finish reason counts as cut; for a server that never sends one, pass
   `sends_finish_reason=False`.
+* **A finish reason that nobody knows is doubt.** The same request goes out once more, then to the
+  next backend. A reply with a known end takes the place of the text; if none comes, the call ends
+  `partial` with it. It is never continued, and tool calls beside it are never handed out.
 * **A tool call that the server itself could not read** is asked for again, within the retries. Text
   cut by a cap of a handful of tokens (`rungwise.Policy.handful`) is `partial` at once. If a stream
   breaks with an error that asks for a wait, the call waits before it resumes. A call leaves a
