@@ -336,7 +336,7 @@ class GeminiDecoder(StreamDecoder):
         message = str(mended(self._message))
         error = self.error
         failed = known_word(word or "", ENDS)
-        if failed in FAILURES and not error:
+        if failed is not None and failed in FAILURES and not error:
             error = Failure(FAILURES[failed], status=200, code=word, message=message)
         parts = (*self.parts(), *grounding_of(self._aside.members, self.provider))
         usage = usage_of(self._usage, parts)
