@@ -198,8 +198,7 @@ def test_a_misshapen_table_is_not_walked() -> None:
 
 @pytest.mark.full
 def test_a_generous_policy_is_certified() -> None:
-    # Without rechecks: an unknown end at its cap is a cut one, so no reply makes a path through
-    # them as dear as the bound says.
+    # Without rechecks: with them, not each of these figures is one that a call was seen to reach.
     limits = {**dict.fromkeys(COUNTERS, 10), "fallbacks": None, "rechecks": 0}
     policy = Policy(
         limits=Limits(**limits),
