@@ -89,11 +89,11 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
   each as a call, and answer in the same protocol: chat completions, Responses, Anthropic's
   Messages, Gemini's generateContent. The usage is that of all attempts. Schemas in a request, tool
   names and arguments are checked as for `returns=`.
-* **Text goes out at once.** If a part of it has to be taken back, the stream ends with the
-  protocol's error event; so what a program has is always the beginning of the answer. `hold=True`
-  waits until text is final. Nothing is sent before the first content, so a call that fails before
-  it has its status: 503, 504 if its time has passed, and the provider's own 4xx and words if the
-  request is at fault. `partial` ends as cut by length.
+* **Text goes out at once.** If a part of it is taken back and does not come again, the stream ends
+  with the protocol's error event; so what a program has is always the beginning of the answer.
+  `hold=True` waits until text is final. Nothing is sent before the first content, so a call that
+  fails before it has its status: 503, 504 if its time has passed, and the provider's own 4xx and
+  words if the request is at fault. `partial` ends as cut by length.
 * **What a chain cannot express** (`n=4`, tools that a server runs, a field that nobody knows) goes
   word for word to the first backend of the protocol, with that backend's key, in one attempt within
   the same budget, and the logger `rungwise` warns. Reasoning is signed for the program only where

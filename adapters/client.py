@@ -66,9 +66,9 @@ class Client(Turns, Closing, AsyncClosing):
             client remember it. None remembers nothing: every call asks the first backend first.
         store: the URL of a Redis or Valkey server, by which many processes remember it together
             (extra `redis`).
-        retry_share: the most retries and reasks of the last 1,000 calls together, as a share of
-            these calls, from the 100th call on. Fallbacks do not count, nor do retries that wait
-            for what a 429 asked. None sets no limit.
+        retry_share: the most retries, reasks and rechecks of the last 1,000 calls together, as
+            a share of these calls, from the 100th call on. Fallbacks do not count, nor do retries
+            that wait for what a 429 asked. None sets no limit.
         deadline_header: the name of a header. Each request carries the deadline of the call in it,
             in RFC 3339. If you pass a header of that name to a call, it is the deadline of the
             call.

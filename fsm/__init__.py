@@ -74,6 +74,9 @@ report what has settled.
 * **Parts are stitched.** Rungwise removes a repeat only if it surely is one (an echo of six
   characters or more); it does not resume from fewer than six characters, but asks again. A stream
   that ends without its terminal event counts as cut.
+* **A finish reason that nobody knows is doubt.** The same request goes out once more, then to the
+  next backend. A reply with a known end takes the place of the text; if none comes, the call ends
+  `partial` with it. It is never continued, and tool calls beside it are never handed out.
 * **A tool call that the server itself could not read** is asked for again, within the retries. Text
   cut by a cap of a handful of tokens (`rungwise.Policy.handful`) is `partial` at once. If a stream
   breaks with an error that asks for a wait, the call waits before it resumes. A call leaves a

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rungwise.adapters.cli.output import counted, one_line, safe
+from rungwise.fsm.call.conversation.observation import UNCLEAR
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.engine.journal.amounts import plain
@@ -38,7 +39,7 @@ def details_of(step: Step) -> str:
         parts.append(f"HTTP {step.status}")
     if step.reason:
         parts.append(plain(step.reason))
-    if step.event == "malformed" and step.stop_raw:
+    if step.event in (UNCLEAR, "malformed") and step.stop_raw:
         parts.append(f"finish {step.stop_raw!r}")
     if step.asked_wait is not None:
         parts.append(f"asks to wait {step.asked_wait:g} s")

@@ -15,6 +15,7 @@ from rungwise.adapters.gateway.answers import (
     text_of,
 )
 from rungwise.adapters.gateway.forwarded import ENCODING
+from rungwise.adapters.gateway.handed import HandedText
 from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.gateway.withholding import Withholding
 from rungwise.adapters.gateway.writing import AnswerWriter, keys_of
@@ -34,8 +35,8 @@ class Pump:
     """Make the bytes of a stream from the events of a call.
 
     Nothing is written before the first piece of text, so that a call that fails early has its
-    status. What was written stays the beginning of the answer: if it must be taken back, the stream
-    ends with an error.
+    status. What was written stays the beginning of the answer: if it is taken back and does not
+    come again, the stream ends with an error.
     """
 
     call: AnswerWriter
@@ -46,7 +47,8 @@ class Pump:
     _backend: str = ""
     _stream: Any = None
     _answer: Completion = field(factory=Completion)
-    _text: list[str] = field(factory=list)
+    _text: list[str] = field(factory=list)  # that is held until it is final
+    _handed: HandedText = field(factory=HandedText)  # that is not
     _thoughts: list[str] = field(factory=list)
     # a key that a backend repeats may come in several pieces, and would leave in several events
     _withheld: dict[str, Withholding] = field(init=False)
@@ -76,9 +78,11 @@ class Pump:
             case Text() if self.call.forward is not None:
                 self._is_begun = True
                 return event.text.encode(ENCODING)
-            case Text():
+            case Text() if self._holds:
                 self._text.append(event.text)
-                return b"" if self._holds else self._without_keys("text", event.text)
+            case Text():
+                piece = self._handed.add(event.text)
+                return self._too_much() if piece is None else self._without_keys("text", piece)
             case Reasoning() if not self.call.shown(event.text, self._backend):
                 pass
             case Reasoning():
@@ -86,9 +90,10 @@ class Pump:
                 return b"" if self._holds else self._without_keys("reasoning", event.text)
             case Discard() if self._holds:
                 self._text = ["".join(self._text).removesuffix(event.text)]
+            case Discard() if self.call.forward is not None:
+                return self._too_much()
             case Discard():
-                self.is_over = True
-                return self.broken_off(TAKEN_BACK)
+                self._handed.take_back(event.text)
             case Result():
                 return self._end(event)
         return b""
@@ -113,6 +118,16 @@ class Pump:
         """
         returns = self.call.asked.returns
         return self.call.hold or (returns is not None and returns.get("type") != "object")
+
+    @property
+    def _said(self) -> str:
+        """Return the text that the program has, or has had held back for it."""
+        return "".join(self._text) if self._holds else self._handed.text
+
+    def _too_much(self) -> bytes:
+        """End the stream of a program that has text which had to be taken back."""
+        self.is_over = True
+        return self.broken_off(TAKEN_BACK)
 
     def _change(self, **changes: Any) -> None:
         """Change what is known of the answer, also for the stream that is being written."""
@@ -158,6 +173,8 @@ class Pump:
                 return b""
             cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
             return b"\n\n" + self.broken_off(cut)
+        if self._handed.is_ahead and not self._text_of(result).startswith(self._handed.text):
+            return self._too_much()
         written = self._missing(result)
         self._answer = self._stream.answer = ended(self._answer, result, call.language)
         if self._answer.refusal:
@@ -169,7 +186,7 @@ class Pump:
     def _missing(self, result: Result) -> bytes:
         """Write the reasoning and text of a result that are not written yet."""
         call = self.call
-        text = text_of(result, is_json_wanted=call.asked.returns is not None)
+        text = self._text_of(result)
         written = self._begun()
         if self._holds:
             sent = ""
@@ -177,13 +194,16 @@ class Pump:
             if reasoning:
                 written += self._written("reasoning", reasoning)
         else:
-            sent = "".join(self._text)
+            sent = self._handed.text
             reasoning = "".join(self._thoughts)
             if not text.startswith(sent):
                 text = sent  # what a program has is always the beginning of the answer
         written += self._without_keys("text", text[len(sent) :]) + self._rest()
         self._change(text=text, reasoning=reasoning)
         return written
+
+    def _text_of(self, result: Result) -> str:
+        return text_of(result, is_json_wanted=self.call.asked.returns is not None)
 
     def _comment(self, headers: Mapping[str, str]) -> bytes:
         """Write our headers as a comment, for the head of the response has gone long ago.
@@ -200,7 +220,7 @@ class Pump:
     def broken_off(self, problem: Problem) -> bytes:
         """Return the error that ends the stream."""
         self._change(
-            text="".join(self._text),
+            text=self._said,
             reasoning="".join(self._thoughts),
             error_event=problem.event(),
         )

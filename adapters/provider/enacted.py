@@ -38,6 +38,7 @@ FINISHES: Final = {
     "length": "length",
     "paused": "pause_turn",
     "overflow": "model_context_window_exceeded",
+    "unknown": "by_script",
 }
 STOPS: Final = ("stop", "end_turn")
 """Clean finish reasons, used in turns so that no two empty replies are the same."""
@@ -163,6 +164,9 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
+    """Write the counts of a reply; none where the client is to estimate them."""
+    if usage.estimated:
+        return {}
     prompt = usage.input_tokens
     output = usage.output_tokens
     counts: dict[str, Any] = {

@@ -97,23 +97,82 @@ def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | 
     if not isinstance(raw, str):
         return "unknown", as_json(raw)[:LONGEST_WORD]
     raw = str(mended(raw[:LONGEST_WORD]))
-    word = raw.lower().removeprefix("finish_").removeprefix("reason_")  # as gRPC enumerations begin
-    return words.get(word, "unknown"), raw
+    word = known_word(raw, words)
+    return "unknown" if word is None else words[word], raw
 
 
 _CUTS: Final = ("length", "content_filter", "overflow", "error")
+_CLEAN: Final = ("stop", "tool_calls")
+
+
+def known_word(raw: str, words: Mapping[str, StopReason]) -> str | None:
+    """Return the word in a finish reason that decides; None if nobody knows what it means.
+
+    Some put a second word behind a colon, and either may be the known one: Gemini's compatible
+    endpoint writes `function_call_filter: MALFORMED_FUNCTION_CALL`. A word for a cut or a refusal
+    decides, whatever stands beside it. One for a clean end does not: what nobody knows beside it
+    may take it back.
+
+    Arguments:
+        raw: what the provider wrote.
+        words: as for `stop_of`.
+    """
+    said = []
+    for each in (raw, *raw.split(":")):
+        # as gRPC enumerations begin
+        word = each.strip().lower().removeprefix("finish_").removeprefix("reason_")
+        said.append(word)
+    if said[0] in words:
+        return said[0]
+    parts = said[1:]
+    for word in parts:
+        if words.get(word) in _CUTS:
+            return word
+    if all(word in words for word in parts):
+        return parts[-1]
+    return None
 
 
 def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> object:
-    """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
+    """Return the later of two finish reasons of one stream, unless it is a clean or unknown end
+    after a cut.
 
     Some proxies end every stream with a clean reason of their own, after the server's. `words` are
     as for `stop_of`.
     """
     is_cut = earlier is not None and stop_of(earlier, words)[0] in _CUTS
-    if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls"):
+    if is_cut and stop_of(later, words)[0] in (*_CLEAN, "unknown"):
         return earlier
     return later
+
+
+NATIVE: Final = "native_finish_reason"
+"""Where OpenRouter writes what the server behind it has said [reVrost/go-openrouter#43]."""
+
+
+def finish_in(value: Mapping[str, Any], name: str, words: Mapping[str, StopReason]) -> object:
+    """Return the finish reason in an object, by its name in the protocol; see `decisive`."""
+    return decisive(value.get(name), value.get(NATIVE), words)
+
+
+def decisive(own: object, native: object, words: Mapping[str, StopReason]) -> object:
+    """Return the finish reason of a gateway, or that of the server behind it if that says more.
+
+    A gateway may say `stop` where the server has cut or refused; and its word may be one that
+    nobody knows while the server's is known. Without a word of its own, nothing has ended.
+
+    Arguments:
+        own: what the gateway says.
+        native: what the server said; None if that is not passed on.
+        words: as for `stop_of`.
+    """
+    if native is None:
+        return own
+    own_reason = stop_of(own, words)[0]
+    native_reason = stop_of(native, words)[0]
+    is_worse = own_reason in _CLEAN and native_reason in _CUTS
+    is_known = own_reason == "unknown" and native_reason not in (None, "unknown")
+    return native if is_worse or is_known else own
 
 
 _MOST_COUNTS: Final = 100

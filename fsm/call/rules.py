@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
-from rungwise.fsm.call.table import CALL, KEEPS_TEXT, UNSENT, keeps_asked_wait
+from rungwise.fsm.call.table import CALL, HAS_TEXT, KEEPS_TEXT, UNSENT, keeps_asked_wait
 from rungwise.fsm.engine.checker.branches import finds
 from rungwise.fsm.engine.checker.check import check_table
 from rungwise.fsm.engine.checker.proof import RowProof, prove
@@ -113,7 +113,7 @@ def faults_of(table: Table) -> Iterator[str]:
 def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
     if row.target == "done" and row.event not in ANSWERS:
         yield f"{row}: only {' and '.join(sorted(ANSWERS))} are done"
-    if row.target == "partial" and row.event != "truncated" and not finds(table, row, "has_text"):
+    if row.target == "partial" and row.event not in HAS_TEXT and not finds(table, row, "has_text"):
         yield f"{row}: its guard must find 'has_text', or the text may be empty"
     if row.target == "salvaged" and row.effect not in KEEPERS.values():
         yield (

@@ -43,9 +43,14 @@ EVENTS = (
     Event("tools_truncated", "the tool calls were cut"),
     Event("json_truncated", "the JSON was cut at the output cap"),
     Event("reasoning_truncated", "the output cap was used up by reasoning"),
+    Event(
+        "ended_unclearly",
+        "the reply ended with an unknown finish reason",
+        ", and no recheck is left",
+    ),
     Event("interrupted", "the stream ended before its terminal event"),
     Event("fell_silent", "nothing came for longer than the clocks allow"),
-    Event("malformed", "the reply had no usable shape or an unknown finish reason"),
+    Event("malformed", "the reply had no usable shape"),
     Event("refused", "the provider or the model refused"),
     Event("failed_transiently", "the provider failed"),
     Event("failed_permanently", "the provider rejected the request for good"),
@@ -61,6 +66,9 @@ KEEPS_TEXT = frozenset(
     {"answered", "called_tools", "truncated", "paused", "interrupted", "fell_silent", "overflowed"}
 )
 """The events whose reply is a part of the answer. A call discards the text of any other."""
+
+HAS_TEXT = frozenset({"truncated", "ended_unclearly"})
+"""The events of a reply that has text by itself. A call that ends on one of them needs no other."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 """The failures that may pass. Before it asks again, a call waits as long as the service says."""
@@ -162,6 +170,14 @@ REASK = Rung(
     says="an empty reply may be asked for again",
     does="asking the same again",
 )
+RECHECK = Rung(
+    "recheck",
+    limit=1,
+    lacks="throttled",
+    wait="reask",
+    says="a reply that may be whole may be asked for again, in case that one ends clearly",
+    does="asking once more for a clear end",
+)
 NUDGE = Rung(
     "nudge",
     limit=1,
@@ -231,6 +247,7 @@ FALL_BACK = Rung(
         "resends",
         "rotations",
         "reasks",
+        "rechecks",
         "nudges",
         "prefills",
         "enlargements",
@@ -247,6 +264,7 @@ RUNGS = (
     RESEND,
     ROTATE,
     REASK,
+    RECHECK,
     NUDGE,
     PREFILL,
     CONTINUE,
@@ -340,6 +358,7 @@ CALL = build_table(
         "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "ended_unclearly": (RECHECK, FALL_BACK, PARTIAL),
         "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
         "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
         "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),

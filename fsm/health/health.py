@@ -47,7 +47,10 @@ reject, too.
 """
 
 _BY_EVENT: Final = {
-    **dict.fromkeys(("cancelled", "refused", "malformed", "overflowed", "rejected_fixably"), None),
+    **dict.fromkeys(
+        ("cancelled", "refused", "malformed", "ended_unclearly", "overflowed", "rejected_fixably"),
+        None,
+    ),
     "interrupted": "failed",
     "fell_silent": "fell_silent",
 }

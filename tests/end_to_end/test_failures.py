@@ -270,9 +270,9 @@ def test_an_overflow_without_a_compactor_goes_to_the_fallback_or_fails(run: Any)
     run([TOO_LONG]).was("failed", counts=[1])
 
 
-# bodies that are no answer, and finish reasons that nobody knows
+# bodies that are no answer
 
-ODD = ScriptedReply(text="In the banana grove.", finish="banana")
+ODD = ScriptedReply(text="", finish="banana")
 SHAPELESS = pytest.mark.parametrize(
     "shapeless",
     [
@@ -291,7 +291,7 @@ SHAPELESS = pytest.mark.parametrize(
         "a list",
         "no message",
         "no chunk",
-        "an unknown finish",
+        "an unknown finish and no text",
     ],
 )
 

@@ -274,7 +274,7 @@ SCENES: Final[dict[str, Scene]] = {
         path="reask reask reask exhausted",
     ),
     "a word that nobody knows": Scene(
-        scripts=((ScriptedReply("In the", finish="gremlins"), WELL),), path="retry done"
+        scripts=((ScriptedReply("In the", finish="gremlins"), WELL),), path="recheck done"
     ),
 }
 

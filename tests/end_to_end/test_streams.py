@@ -265,8 +265,9 @@ def test_what_is_salvaged_of_a_continuation_follows_the_part_before(run: Any) ->
 
 @STREAMS
 def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
-    ended = run([ScriptedReply(FIRST, finish="banana"), ScriptedReply()])
-    ended.was("exhausted", "", path="retry reask reask reask exhausted")
+    discarded = ScriptedReply(FIRST, finish="length", tool_calls=[CALL])
+    ended = run([discarded, ScriptedReply()])
+    ended.was("exhausted", "", path="enlarge reask reask reask exhausted")
     assert taken_back(ended) == [FIRST]
 
 
@@ -326,7 +327,7 @@ def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str)
     ids=["unknown finish", "cut call", "filter"],
 )
 def test_text_of_a_discarded_attempt_is_taken_back(run: Any, discarded: ScriptedReply) -> None:
-    ended = run([discarded], [ANSWER], policy=Policy(limits=Limits(enlargements=0)))
+    ended = run([discarded], [ANSWER], policy=Policy(limits=Limits(enlargements=0, rechecks=0)))
     ended.was("done", SECOND)
     assert taken_back(ended) == ["Herons eat fish."]
 

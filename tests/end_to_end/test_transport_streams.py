@@ -100,6 +100,48 @@ def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise_unless_it_is_hel
         assert "hold=True" in seen.message
 
 
+UNCLEAR: Final = ScriptedReply(TEXT, finish="a_new_word", chunk_size=7)
+
+
+@held_or_not
+@always
+@every
+@pytest.mark.parametrize(
+    ("second", "finish"),
+    [
+        (UNCLEAR, "length"),
+        (ScriptedReply(TEXT), "stop"),
+        (ScriptedReply(f"{TEXT} Or in trees.", chunk_size=5), "stop"),
+        (ScriptedReply(status=400), "length"),
+    ],
+    ids=["the same", "clear", "more", "nothing"],
+)
+def test_text_that_comes_again_is_not_taken_back(
+    api: str, way: str, hold: bool, second: ScriptedReply, finish: str, stages: Stages
+) -> None:
+    seen = asked(stages, api, way, ("openai", [UNCLEAR, second]), hold=hold)
+    assert seen.error is None
+    assert seen.text == (second.text or TEXT)
+    assert seen.finish == FINISHES[api][finish]
+    assert len(stages[0].requests) == 2
+
+
+@held_or_not
+@always
+@every
+@pytest.mark.parametrize("other", ["In trees.", "Herons of the north nest in"])
+def test_other_text_ends_the_stream_unless_it_is_held(
+    api: str, way: str, hold: bool, other: str, stages: Stages
+) -> None:
+    seen = asked(stages, api, way, ("openai", [UNCLEAR, ScriptedReply(other)]), hold=hold)
+    if hold:
+        assert (seen.error, seen.text) == (None, other)
+    else:
+        assert seen.error is not None
+        assert (seen.text, seen.finish) == (TEXT, None)
+        assert "hold=True" in seen.message
+
+
 @always
 @every
 def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages: Stages) -> None:

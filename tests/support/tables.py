@@ -23,6 +23,7 @@ KNOWN = frozenset(
         "resends",
         "rotations",
         "reasks",
+        "rechecks",
         "nudges",
         "prefills",
         "continuations",

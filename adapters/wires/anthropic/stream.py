@@ -23,6 +23,7 @@ from rungwise.adapters.wires.draft import (
     arguments_of,
     at_least,
     count_of,
+    finish_in,
     grown,
     malformed,
     raw_of,
@@ -282,7 +283,7 @@ class AnthropicDecoder(BlockDecoder):
         delta = value.get("delta")
         if isinstance(delta, dict):
             if delta.get("stop_reason") is not None:
-                self._take_stop(delta["stop_reason"])
+                self._take_stop(finish_in(delta, "stop_reason", STOP_REASONS))
                 self._details = delta.get("stop_details") or self._details
             self.assembly.held += len(data)
         usage = value.get("usage")
@@ -322,7 +323,7 @@ class AnthropicDecoder(BlockDecoder):
         if value.get("error") or value.get("type") == "error":
             self.take_error(body)
         self._message = value
-        self._stop = value.get("stop_reason")
+        self._stop = finish_in(value, "stop_reason", STOP_REASONS)
         self._details = value.get("stop_details")
         content = value.get("content")
         if not isinstance(content, list):

@@ -20,6 +20,8 @@ from rungwise.adapters.wires.draft import (
     arguments_of,
     classified,
     count_of,
+    finish_in,
+    known_word,
     malformed,
     raw_of,
     stop_of,
@@ -176,7 +178,7 @@ class ConverseDecoder(BlockDecoder):
             self._end(index)
         elif name == "messageStop":
             self.started = True
-            self._take_stop(event.get("stopReason"))
+            self._take_stop(finish_in(event, "stopReason", STOP_REASONS))
             self.done = True
         elif name == "metadata":  # which ends it
             self._usage = event.get("usage")
@@ -267,7 +269,7 @@ class ConverseDecoder(BlockDecoder):
         """
         stop = stop_of(self._stop, STOP_REASONS)
         error = self.error
-        if stop[1] in _FAILED and error is None:
+        if known_word(stop[1] or "", STOP_REASONS) in _FAILED and error is None:
             message = "the server could not read the reply"
             error = Failure(
                 "failed_generation",
@@ -292,7 +294,7 @@ class ConverseDecoder(BlockDecoder):
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
-        self._stop = value.get("stopReason")
+        self._stop = finish_in(value, "stopReason", STOP_REASONS)
         self._usage = value.get("usage")
         message = mapping_of(mapping_of(value.get("output")).get("message"))
         content = message.get("content")

@@ -15,6 +15,7 @@ from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
     classified,
+    finish_in,
     grown,
     malformed,
     raw_of,
@@ -147,7 +148,7 @@ class ChatDecoder(StreamDecoder):
                 return malformed("the body has no usable choice")
             message = {}
         self._about = value
-        self._finish = choice.get("finish_reason")
+        self._finish = finish_in(choice, "finish_reason", STOP_REASONS)
         self._usage = completion.usage_in(value, choice)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
@@ -267,7 +268,7 @@ class ChatDecoder(StreamDecoder):
                 self._about[name] = value.get(name)
         if choice:
             self.started = True
-            finish = choice.get("finish_reason")
+            finish = finish_in(choice, "finish_reason", STOP_REASONS)
             if finish and finish != "null":
                 self._finish = settled(self._finish, finish, STOP_REASONS)
                 self.done = stop_of(self._finish, STOP_REASONS)[0] != "error"

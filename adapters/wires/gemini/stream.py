@@ -17,7 +17,9 @@ from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
     count_of,
+    finish_in,
     grown,
+    known_word,
     malformed,
     raw_of,
     settled,
@@ -198,7 +200,7 @@ class GeminiDecoder(StreamDecoder):
                 return
             if isinstance(part, dict):
                 self._take_part(part)
-        finish = candidate.get("finishReason")
+        finish = finish_in(candidate, "finishReason", ENDS)
         if finish and not self._is_blocked:
             self._finish = settled(self._finish, finish, ENDS)
             self.done = True
@@ -330,8 +332,9 @@ class GeminiDecoder(StreamDecoder):
             reason = "content_filter"  # whatever the word
         message = str(mended(self._message))
         error = self.error
-        if word and word.lower() in FAILURES and not error:
-            error = Failure(FAILURES[word.lower()], status=200, code=word, message=message)
+        failed = known_word(word or "", ENDS)
+        if failed is not None and failed in FAILURES and not error:
+            error = Failure(FAILURES[failed], status=200, code=word, message=message)
         parts = (*self.parts(), *grounding_of(self._aside.members, self.provider))
         usage = usage_of(self._usage, parts)
         # an earlier report counted the answer up to there

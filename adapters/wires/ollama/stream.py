@@ -17,6 +17,7 @@ from rungwise.adapters.wires.draft import (
     arguments_of,
     classified,
     count_of,
+    finish_in,
     malformed,
     raw_of,
     stop_of,
@@ -117,7 +118,7 @@ class OllamaDecoder(StreamDecoder):
             self.letters_beside += len(data)
         if isinstance(value.get("logprobs"), list):
             self.assembly.held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
-        self._finish = value.get("done_reason") or self._finish
+        self._finish = finish_in(value, "done_reason", STOP_REASONS) or self._finish
         self._usage = usage_of(value) or self._usage
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
@@ -187,7 +188,7 @@ class OllamaDecoder(StreamDecoder):
             return malformed("the body has neither a message nor an end")
         self._model = value.get("model")
         self._created = value.get("created_at")
-        self._finish = value.get("done_reason")
+        self._finish = finish_in(value, "done_reason", STOP_REASONS)
         self._usage = usage_of(value)
         text = mended(text_in(message, "content"))
         reasoning = mended(text_in(message, "thinking"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.chat.reply import usage_of
-from rungwise.adapters.wires.draft import Draft, classified, stop_of
+from rungwise.adapters.wires.draft import NATIVE, Draft, classified, decisive, stop_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
@@ -42,7 +42,8 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
     status = response.get("status")
     if status in ("incomplete", "completed"):
         status = mapping_of(response.get("incomplete_details")).get("reason") or status
-    reason, word = stop_of(status, STOP_REASONS)
+    end = decisive(status, response.get(NATIVE), STOP_REASONS)
+    reason, word = stop_of(end, STOP_REASONS)
     # Some servers say `completed` all the same, and only the item says that it was cut.
     if reason == "stop" and any(map(_is_cut, items)):
         reason = "length"

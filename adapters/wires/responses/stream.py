@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import arguments_of, malformed, raw_of
+from rungwise.adapters.wires.draft import NATIVE, arguments_of, malformed, raw_of
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -57,7 +57,7 @@ _PLACES: Final = {
 index there."""
 _DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
 _WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
-_ABOUT: Final = ("id", "created_at", "model", "status", "incomplete_details", "usage")
+_ABOUT: Final = ("id", "created_at", "model", "status", "incomplete_details", NATIVE, "usage")
 """The members of a response that count, besides its items and its error."""
 _ARGUMENTS: Final = {
     "response.function_call_arguments.delta": ("function_call", "delta"),

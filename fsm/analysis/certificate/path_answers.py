@@ -18,7 +18,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import longest_wait
-from rungwise.fsm.call.conversation.observation import WRONG
+from rungwise.fsm.call.conversation.observation import UNCLEAR, WRONG
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.play import Answers, Arrival
 from rungwise.fsm.call.policy import Policy
@@ -270,6 +270,10 @@ class PathAnswers(Answers):
             return Reply(reasoning=text, usage=usage, stop_reason="stop")
         if event == "reasoning_truncated":
             return Reply(reasoning=text, usage=usage, stop_reason="length")
+        if event == UNCLEAR:
+            # At the cap it would be a cut one, unless nobody counted its tokens.
+            estimated = evolve(usage, estimated=True)
+            return Reply(text, usage=estimated, stop_reason="unknown")
         if event in _STOPS:
             return Reply(text, usage=usage, stop_reason=_STOPS[event])
         return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self._number}")  # empty

@@ -188,7 +188,8 @@ EVENTS: Mapping[str, Mapping[str, Any]] = {
     "paused": {"text": "", "stop_reason": "paused"},
     "tools_truncated": {"tool_calls": (ToolCall("1", "look_up", "{"),), "stop_reason": "length"},
     "reasoning_truncated": {"reasoning": "thoughts", "stop_reason": "length"},
-    "malformed": {"text": "", "stop_reason": "unknown"},
+    "ended_unclearly": {"text": "", "stop_reason": "unknown"},
+    "malformed": {"stop_reason": "unknown"},
     "refused": {"stop_reason": "content_filter"},
 }
 """The fields of a reply by the event that it causes; each attempt fills in its own text."""
@@ -198,7 +199,7 @@ NAMES: Mapping[str, str] = {
     "text cut at the output cap": "truncated",
     "reasoning that fills the output cap": "reasoning_truncated",
     "a cut tool call": "tools_truncated",
-    "an unknown finish reason": "malformed",
+    "an unknown finish reason": "ended_unclearly",
     "a refusal": "refused",
     "a turn that the provider pauses": "paused",
 }

@@ -1,10 +1,10 @@
 """A budget against retry storms: how many retries all calls of a client may make together.
 
-When a provider is down, every call retries, and its load becomes many times what it was. So retries
-and reasks are at most a share of the last calls; past it, a call goes on as if none were left to
-it. (gRPC A6 throttles retries like this, botocore with a quota of tokens.) The first request of a
-call always goes out, fallbacks never count, and neither does a retry that waited for what the
-provider asked.
+When a provider is down, every call retries, and its load becomes many times what it was. So
+retries, reasks and rechecks are at most a share of the last calls; past it, a call goes on as
+if none were left to it. (gRPC A6 throttles retries like this, botocore with a quota of tokens.) The
+first request of a call always goes out, fallbacks never count, and neither does a retry that waited
+for what the provider asked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOW: Final = 1_000
 LEAST: Final = 100
 """The number of calls from which on anything is held back: of fewer, a share says nothing."""
 
-REPEATS: Final = frozenset({"retry", "reask"})
+REPEATS: Final = frozenset({"retry", "reask", "recheck"})
 """The rungs that are counted."""
 
 
@@ -75,7 +75,7 @@ class RetryShare:
         return not self._was_taken
 
     def settle(self, rung: str) -> None:
-        """Give back what was taken if the call did not come to a retry or reask."""
+        """Give back what was taken if the call came to none of these rungs."""
         if self._was_taken and rung not in REPEATS:
             self._throttle.give_back()
         self._was_taken = False

@@ -6,7 +6,7 @@ from attrs import define, field
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, measures_of, tokens_in, tokens_of
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import UNCLEAR, Observation
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.text.repetition import LoopWatch
 from rungwise.fsm.replies.text.tags import TextBefore
@@ -62,8 +62,10 @@ class AnswerSoFar:
 
     gathered: str = ""
     parts: tuple[str, ...] = ()  # of the same text, as they came
-    # the longest cut text that is too short to continue from, kept in case nothing else comes
+    # a text that is not continued, kept in case nothing else comes: the longest that was cut too
+    # short, or the last wrong one, or the longest with an unclear end
     spare: str = ""
+    has_unclear_spare: bool = False  # whether it is of the last kind
     # all of a turn that its provider has paused, the provider's own blocks included
     turn: tuple[Part, ...] = ()
     thinks_inline: bool = False
@@ -96,9 +98,36 @@ class AnswerSoFar:
             text = (observation.new, observation.cap, observation.evidence.usage)
             self.tokens.uncounted += (text,)
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
-            self.spare = ""
+            self._compare_spare()
+        elif observation.event == UNCLEAR:
+            self._set_aside(observation.spare)
         elif not self.gathered and len(observation.spare) > len(self.spare):
             self.spare = observation.spare
+            self.has_unclear_spare = False
+
+    def _set_aside(self, unclear: str) -> None:
+        """Keep a text with an unclear end in case nothing better comes.
+
+        It may be right, so it takes the place of a wrong one; of several, the longest loses least.
+        """
+        if self.has_unclear_spare and len(unclear) <= len(self.spare):
+            return
+        self.spare = unclear
+        self.has_unclear_spare = True
+
+    def _compare_spare(self) -> None:
+        """Drop the spare text for the text that is gathered, unless that may lose something.
+
+        A text with an unclear end may be whole: one that is longer stays.
+        """
+        if self.has_unclear_spare and len(self.spare) > len(self.gathered):
+            return
+        self.drop_spare()
+
+    def drop_spare(self) -> None:
+        """Drop the text that was kept in case nothing else comes."""
+        self.spare = ""
+        self.has_unclear_spare = False
 
     def drop_text(self) -> None:
         """Drop the text, which was reasoning or is not wanted."""
@@ -112,7 +141,7 @@ class AnswerSoFar:
     def discard(self) -> None:
         """Drop everything: another answer is asked for."""
         self.drop_text()
-        self.spare = ""
+        self.drop_spare()
         self.thinks_inline = False
         self.is_foreign = False
 

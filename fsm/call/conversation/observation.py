@@ -180,6 +180,11 @@ WRONG: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What each of them becomes where the reply is wrong."""
 
+UNCLEAR: Final = "ended_unclearly"
+"""The event of a text with a finish reason that nobody knows: it may be whole, or cut, or called
+off. It is never continued, and stands only if nothing better comes.
+"""
+
 RAISED: Final = "verdict_raised"
 """What it becomes if a verdict raises: the call fails, whatever was gathered."""
 
@@ -193,7 +198,8 @@ class Observation:
     evidence: Evidence
     part: str = field(default="", repr=False)
     new: str = field(default="", repr=False)  # what of that was not in the answer yet
-    # cut text, too short to continue from, kept in case nothing else comes
+    # text that is not continued, kept in case nothing else comes: it is cut too short, or wrong, or
+    # its end is unclear
     spare: str = field(default="", repr=False)
     unsays: bool = False  # whether it shows the text gathered so far to be reasoning
     reasoning: str = field(default="", repr=False)

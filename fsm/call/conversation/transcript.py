@@ -78,9 +78,11 @@ class Transcript:
         if observation.is_wrong:
             tokens = self.answer.tokens.of_text()
             spare = observation.spare or self.answer.spare
+            is_unclear = self.answer.has_unclear_spare and not observation.spare
             self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
             self.discard()
             self.answer.spare = spare  # in case nothing better comes
+            self.answer.has_unclear_spare = is_unclear
             return
         self.answer.add(observation)
         reply = observation.reply

@@ -23,9 +23,10 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "tools_truncated": "a tool call that is cut",
         "json_truncated": "finish reason `length` inside the JSON that was asked for",
         "reasoning_truncated": "finish reason `length` before any text",
+        "ended_unclearly": "text, and then a finish reason that nobody knows",
         "interrupted": "a stream that breaks off before its end",
         "fell_silent": "a stream that says nothing for too long",
-        "malformed": "200 with no usable shape, or an unknown finish reason",
+        "malformed": "200 with no usable shape, or without text behind an unknown finish reason",
         "refused": "a content filter, a safety refusal",
         "failed_transiently": "429, 408, 500 to 599, a timeout, no connection",
         "failed_permanently": "401, 402, 403, 404 for the model, any other 400 or 422, a bad "

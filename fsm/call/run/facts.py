@@ -59,7 +59,8 @@ class FactFinder:
         window = context.policy.nudge_window
         recent = context.transcript.messages[-window:] if window else ()
         has_prior_answer = False
-        if turn.prior_answer is not None and turn.only_housekeeping and is_blank(answer.gathered):
+        has_own_text = answer.has_unclear_spare or not is_blank(answer.gathered)
+        if turn.prior_answer is not None and turn.only_housekeeping and not has_own_text:
             visible, _ = split_thinking(turn.prior_answer)
             has_prior_answer = not is_blank(visible)
         failure = observation.failure

@@ -12,7 +12,7 @@ from attrs import evolve
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.changes import without
-from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
+from rungwise.fsm.call.conversation.observation import ANSWERS, UNCLEAR, Observation
 from rungwise.fsm.call.conversation.reading import ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
@@ -131,6 +131,8 @@ def _observe_reply(
     if is_kept:
         part = read.visible
         new = read.new
+    elif event == UNCLEAR:
+        spare = read.gathered + read.new  # it may be whole, so it stands for what it continues too
     elif is_spare and not resolved.expects_json:
         spare = read.visible
     return Observation(
@@ -197,6 +199,8 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
         return _BY_STOP[reply.stop_reason]
     if reply.tool_calls and (is_cut or not read.has_whole_calls):
         return "tools_truncated"
+    if reply.stop_reason == "unknown" and not (is_cut or read.is_blank):
+        return UNCLEAR  # so its tool calls are not handed out: the word may have called them off
     if reply.tool_calls:
         return "malformed" if reply.stop_reason in ("unknown", "error") else "called_tools"
     if is_cut and read.is_blank:

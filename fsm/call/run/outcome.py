@@ -152,7 +152,6 @@ class Outcome:
         context = self.context
         answer = context.transcript.answer
         last = self.last
-        added = answer.spare
         if row.target == "salvaged" and row.effect == "keep_delivered" and last is not None:
             added = last.delivered
             text = answer.gathered + added
@@ -163,9 +162,12 @@ class Outcome:
         elif answer.spare:
             text = answer.spare
             parts = (text,)
+            added = text.removeprefix(answer.gathered)  # which the blocks of a paused turn hold
         else:
             return answer.gathered, answer.parts, answer.turn
-        turn = (*answer.turn, TextPart(added)) if answer.turn else ()
+        turn: tuple[Part, ...] = ()
+        if answer.turn and text.startswith(answer.gathered):
+            turn = (*answer.turn, TextPart(added))
         return text, parts, turn
 
 

@@ -44,6 +44,13 @@ def call(arguments="{}", name="read"):
         ),
         ("refused", {"refusal": "no", "stop_reason": "stop"}),
         ("malformed", {"stop_reason": "unknown"}),
+        ("malformed", {"stop_reason": "unknown", "reasoning": "hm"}),
+        ("malformed", {"text": "<think>hm</think>\n", "stop_reason": "unknown"}),
+        ("ended_unclearly", {"text": "hi", "stop_reason": "unknown"}),
+        ("ended_unclearly", {"text": "hi", "tool_calls": call(), "stop_reason": "unknown"}),
+        ("tools_truncated", {"text": "hi", "tool_calls": call("{"), "stop_reason": "unknown"}),
+        ("interrupted", {"text": "hi", "stop_reason": "unknown", "interrupted": True}),
+        ("refused", {"text": "hi", "refusal": "no", "stop_reason": "unknown"}),
         ("malformed", {"text": "hi", "stop_reason": "tool_calls"}),
         (
             "called_tools",

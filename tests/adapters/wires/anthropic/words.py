@@ -51,8 +51,8 @@ ENDS = [
     ("refusal", [], "content_filter", "refused"),
     ("refusal", [TEXT], "content_filter", "refused"),
     ("model_context_window_exceeded", [TEXT], "overflow", "overflowed"),
-    ("gremlins", [TEXT], "unknown", "malformed"),
-    (7, [TEXT], "unknown", "malformed"),
+    ("gremlins", [TEXT], "unknown", "ended_unclearly"),
+    (7, [TEXT], "unknown", "ended_unclearly"),
     (None, [TEXT], None, "answered"),
 ]
 

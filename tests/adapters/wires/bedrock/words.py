@@ -35,8 +35,8 @@ ENDS = [
     ("malformed_model_output", [], "error", "failed_transiently", "failed_generation"),
     ("malformed_tool_use", [USE], "error", "failed_transiently", "failed_generation"),
     ("malformed_tool_use", [TEXT, USE], "error", "interrupted", "failed_generation"),
-    ("gremlins", [TEXT], "unknown", "malformed"),
-    (7, [TEXT], "unknown", "malformed"),
+    ("gremlins", [TEXT], "unknown", "ended_unclearly"),
+    (7, [TEXT], "unknown", "ended_unclearly"),
     (None, [TEXT], None, "answered"),
 ]
 

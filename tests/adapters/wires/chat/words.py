@@ -69,7 +69,7 @@ FINISHES: dict[str, dict[str, str]] = {
         **USUAL,
         "abort": "interrupted",
         "error": "interrupted",
-        "repetition": "malformed",
+        "repetition": "ended_unclearly",
     }
     | {
         "COMPLETE": "answered",
@@ -84,7 +84,7 @@ FINISHES: dict[str, dict[str, str]] = {
         "SAFETY": "refused",
         "pause_turn": "paused",
     }
-    | dict.fromkeys(("FINISH_REASON_UNSPECIFIED", "OTHER"), "malformed"),
+    | dict.fromkeys(("FINISH_REASON_UNSPECIFIED", "OTHER"), "ended_unclearly"),
 }
 NOBODYS = ("gremlins", "Stop!", "tool-calls", 5, {"reason": "stop"}, True)
 MEANINGS = {
@@ -94,7 +94,7 @@ MEANINGS = {
     "called_tools": "tool_calls",
     "overflowed": "overflow",
     "interrupted": "error",
-    "malformed": "unknown",
+    "ended_unclearly": "unknown",
     "paused": "paused",
 }
 ENDS = [
@@ -103,7 +103,7 @@ ENDS = [
         for name, events in FINISHES.items()
         for word, event in events.items()
     ],
-    *[(word, name, "unknown", "malformed") for name in URLS for word in NOBODYS],
+    *[(word, name, "unknown", "ended_unclearly") for name in URLS for word in NOBODYS],
     *[(None, name, None, "answered") for name in URLS],
 ]
 CALL = chat_call("call_1", "look")

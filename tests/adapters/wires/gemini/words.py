@@ -49,7 +49,7 @@ ENDS = [
     ("MAX_TOKENS", CALLED, "length", "tools_truncated"),
     *[(word, SAID, "length", "truncated") for word in ("MAX_TOKENS", "CONTINUATION")],
     *[(word, SAID, "content_filter", "refused") for word in REFUSED],
-    *[(word, SAID, "unknown", "malformed") for word in UNKNOWN],
+    *[(word, SAID, "unknown", "ended_unclearly") for word in UNKNOWN],
     *[(word, SAID, "unknown", "interrupted", "failed_generation") for word in BROKEN],
     ("MISSING_THOUGHT_SIGNATURE", SAID, "unknown", "interrupted", "reasoning_signature"),
     ("PUP_LIMITED_DISABLED", SAID, "unknown", "interrupted", "auth"),

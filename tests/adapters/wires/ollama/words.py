@@ -13,10 +13,10 @@ ENDS = [
     ("", None, None, "answered"),  # `omitempty`, and servers before 0.1.38
     # in chat's word, from what the cloud passes on
     ("content_filter", None, "content_filter", "refused"),
-    ("gremlins", None, "unknown", "malformed"),
+    ("gremlins", None, "unknown", "ended_unclearly"),
     ("load", None, "stop", "answered"),
-    ("connection_closed", None, "unknown", "malformed"),
-    (5, None, "unknown", "malformed"),
+    ("connection_closed", None, "unknown", "ended_unclearly"),
+    (5, None, "unknown", "ended_unclearly"),
 ]
 
 

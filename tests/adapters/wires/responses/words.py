@@ -34,11 +34,11 @@ ENDS = [
     ("max_messages", ("incomplete", SAID), "length", "truncated"),
     ("steered", ("incomplete", SAID), "length", "truncated"),
     ("content_filter", ("incomplete", SAID), "content_filter", "refused"),
-    ("gremlins", ("incomplete", SAID), "unknown", "malformed"),
+    ("gremlins", ("incomplete", SAID), "unknown", "ended_unclearly"),
     ("incomplete", ("incomplete", SAID), "length", "truncated"),
-    ("queued", ("queued", SAID), "unknown", "malformed"),
-    ("in_progress", ("in_progress", SAID), "unknown", "malformed"),
-    ("gremlins", ("gremlins", SAID), "unknown", "malformed"),
+    ("queued", ("queued", SAID), "unknown", "ended_unclearly"),
+    ("in_progress", ("in_progress", SAID), "unknown", "ended_unclearly"),
+    ("gremlins", ("gremlins", SAID), "unknown", "ended_unclearly"),
     (None, (None, SAID), None, "answered"),
     *(
         (word, (word, SAID), "error", "interrupted", "server_error")

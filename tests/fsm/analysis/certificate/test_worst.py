@@ -481,11 +481,11 @@ def test_the_default_policy_by_hand() -> None:
     policy = Policy(limits=Limits(**OTHERS_OFF))
     found = worst_cases(policy, limits_of(policy, 0), [None], None, None)
     # Three continuations give back retries, reasks and prefills; nothing gives back the rest.
-    assert found[0].ladder == 1 + 3 + 4 * (3 + 3 + 2) + 1 + 1 + 3 + 2 + 3 + 3
+    assert found[0].ladder == 1 + 3 + 4 * (3 + 3 + 2) + 1 + 1 + 1 + 3 + 2 + 3 + 3
     # Each of four rounds: three waits as long as a service may ask for, and 1, 2, 4 s with half of
-    # it for jitter; and as long a wait before each continuation of a broken stream, and before each
-    # repair.
-    assert found[1].ladder == 4 * (3 * 120 + 1.5 + 3 + 6) + (3 + 3) * 120
+    # it for jitter; as long a wait before each continuation of a broken stream, and before each
+    # repair; and 1 s with its jitter before a recheck.
+    assert found[1].ladder == 4 * (3 * 120 + 1.5 + 3 + 6) + (3 + 3) * 120 + 1.5
     # Each attempt takes ten minutes, and its connection a second to close.
     assert found[2].ladder == found[0].ladder * 601 + found[1].ladder
 

@@ -399,14 +399,16 @@ def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
         limits=Limits(retries=2, reasks=0),
         waits=Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
     )
-    retry, reask = waits_of(Policy(), new)
-    assert (retry.name, reask.name) == ("retry", "reask")
+    retry, reask, recheck = waits_of(Policy(), new)
+    assert (retry.name, reask.name, recheck.name) == ("retry", "reask", "recheck")
     assert retry.old.startswith("at most 3 times, after 2, 4, 8 s and up to 50 % more, ")
     assert "after an overload up to 60 s" in retry.old
     assert retry.new.startswith("at most twice, after 1, 2 s, ")
     assert "after an overload up to 1.5 s" in retry.new
     assert reask.old.startswith("at most 3 times, after 1, 2, 4 s and up to 50 % more, ")
     assert reask.new == "never: the limit of reasks is 0"
+    assert recheck.old.startswith("at most once, after 1 s and up to 50 % more")
+    assert recheck.new.startswith("at most once, after 1 s")
     assert list(waits_of(new, new)) == []
 
 

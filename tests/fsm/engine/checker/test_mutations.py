@@ -48,7 +48,14 @@ from support.tables import OTHERS_OFF, redeclaring, replacing, unchecked
 pytestmark = pytest.mark.sampled(4)
 
 REPLIES = frozenset(
-    {"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"}
+    {
+        "truncated",
+        "paused",
+        "tools_truncated",
+        "json_truncated",
+        "reasoning_truncated",
+        "ended_unclearly",
+    }
 )
 FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
 EITHER = frozenset({"interrupted", "fell_silent", "malformed", "refused", "overflowed"})
@@ -56,6 +63,7 @@ EMPTY = frozenset({"came_empty", "only_reasoned"})
 WRONG = frozenset({"answered_wrongly", "called_wrongly"})
 ONLY_WITH: Mapping[str, frozenset[str]] = {
     "has_delivered": EMPTY,
+    "has_prior_answer": frozenset(CALL.events) - {"ended_unclearly"},
     "added_text": frozenset({"truncated", "paused", "interrupted", "fell_silent", "overflowed"}),
     "repeats_itself": frozenset({"truncated", "paused", "interrupted", "fell_silent"}),
     "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
@@ -64,7 +72,9 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "repair_known": frozenset({"rejected_fixably"}),
     "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
-    "throttled": frozenset({"interrupted", "fell_silent", "malformed", "failed_transiently"})
+    "throttled": frozenset(
+        {"interrupted", "fell_silent", "malformed", "failed_transiently", "ended_unclearly"}
+    )
     | EMPTY,
     "connection_was_stale": frozenset({"failed_transiently"}),
     "other_key_free": frozenset({"failed_transiently", "failed_permanently", "interrupted"}),
@@ -79,10 +89,11 @@ WHERE_IT_IS_OPEN = ("has_text", "has_next_backend")
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 ALWAYS_WITH: Mapping[str, frozenset[str]] = {
-    "wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK
+    "wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK,
+    "has_text": frozenset({"ended_unclearly"}),
 }
 """The facts that hold with some events each time: a wait counts only where the same backend may be
-asked again.
+asked again, and a reply of which only the end is unclear has text.
 """
 
 WITHOUT = (("added_text", "has_text"), ("repeats_itself", "has_text"))
@@ -178,6 +189,13 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "torn_limited": Reply("Part {number}. ", interrupted=True, failure=Failure("rate_limit")),
     "torn_by_401": Reply(interrupted=True, failure=Failure("auth")),
     "odd_finish": Reply("A text.", stop_reason="unknown", stop_raw="weird"),
+    "odd_finish_late": Reply(
+        "<think>hm</think>A text.",
+        stop_reason="unknown",
+        stop_raw="weird",
+        failure=Failure("timeout"),
+    ),
+    "odd_finish_long": Reply("a word " * 200, stop_reason="unknown", stop_raw="weird"),
     "no_shape": Failure("malformed"),
     "no_shape_wait_500": Failure("malformed", asked_wait=500.0),
     "filtered": Reply("A text.", stop_reason="content_filter"),
@@ -377,6 +395,9 @@ def give(call: Call, name: str, number: int) -> None:
         return
     if name == "found_open":
         call.found_open("open until later")
+        return
+    if name == "found_open_textless":
+        call.found_open("open until later", has_text=False)
         return
     if name == "cancel":
         call.cancel()
