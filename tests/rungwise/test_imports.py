@@ -36,6 +36,7 @@ FLOORS = (
     {"replies.schemas"},
     {"replies.failures"},
     {"replies"},
+    {"replies.assembly"},
     {"call"},
     {"turn"},
     {"health"},

@@ -28,7 +28,6 @@ from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.assembly import Kind
-from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
@@ -55,7 +54,6 @@ class ChatDecoder(StreamDecoder):
     ITEM = ChatCall
     ENDS_IN_DONE = True
 
-    _refusal: GatheredText = field(factory=GatheredText, init=False)
     _own: OwnMembers = field(factory=OwnMembers, init=False)
     _beside: completion.Beside = field(factory=completion.Beside, init=False)
     _aside: Aside = field(factory=Aside, init=False)
@@ -80,7 +78,7 @@ class ChatDecoder(StreamDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         text_of = self.assembly.text_of
-        texts = (text_of(TEXT), text_of(REASONING), self._refusal.text)
+        texts = (text_of(TEXT), text_of(REASONING), self.assembly.refusal.text)
         calls = self._calls()
         annotations = self._aside.members.get("message", {}).get("annotations")
         draft = self._draft(texts, calls, self._own.gathered(), annotations)
@@ -152,8 +150,10 @@ class ChatDecoder(StreamDecoder):
         self._usage = completion.usage_in(value, choice)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
-        take_calls(self.assembly, message)
-        calls = self._calls()
+        calls: list[ToolCall] = []
+        if calls_in(message):
+            take_calls(self.assembly, message)
+            calls = self._calls()
         draft = self._draft(texts, calls, own_in(message), message.get("annotations"))
         failure = None if error is None else classified(None, self.headers, error)
         return draft.reply(
@@ -251,7 +251,7 @@ class ChatDecoder(StreamDecoder):
         if isinstance(message, dict):
             self.assembly.flush()
             texts = [self.assembly.text_at(kind) for kind in (TEXT, REASONING)]
-            self._beside.replace(message, [*texts, self._refusal])
+            self._beside.replace(message, [*texts, self.assembly.refusal])
         if is_error:
             self.take_error(data)
         elif not choice or "error" in choice or not ENVELOPES.isdisjoint(value):
@@ -275,7 +275,7 @@ class ChatDecoder(StreamDecoder):
             self._take_choice(choice)
             self._aside.take(completion.aside_of(choice))
             if refusal := completion.refused_beside(choice):
-                self.assembly.refuse(self._refusal, refusal)
+                self.assembly.refuse(self.assembly.refusal, refusal)
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
@@ -298,7 +298,7 @@ class ChatDecoder(StreamDecoder):
         if text:
             self.take_piece(TEXT, text)
         if refusal:
-            self.assembly.refuse(self._refusal, refusal)
+            self.assembly.refuse(self.assembly.refusal, refusal)
         self._own.take(delta)
         for call in calls_in(delta):
             take_call(self.assembly, call)
@@ -313,8 +313,8 @@ class ChatDecoder(StreamDecoder):
         for kind, whole in ((REASONING, reasoning), (TEXT, text)):
             if more := self.assembly.text_at(kind).follow(whole, is_last=is_last):
                 self.take_piece(kind, more)
-        if more := self._refusal.follow(refusal, is_last=is_last):
-            self.assembly.refuse(self._refusal, more)
+        if more := self.assembly.refusal.follow(refusal, is_last=is_last):
+            self.assembly.refuse(self.assembly.refusal, more)
         own = OwnMembers()
         own.take(message)
         if own.size:

@@ -156,11 +156,10 @@ def take_calls(assembly: Assembly[ChatCall], message: Mapping[str, Any]) -> None
     """Take the calls of a whole message, each of which is one of its own."""
     for call in calls_in(message):
         piece = _Piece.of(call)
-        extras = extras_of(call)
         if piece.id or piece.name or piece.arguments:
             item = assembly.items.begin(_CALL)
             item.is_free = piece.is_free
-            _add(assembly, item, piece, extras)
+            _add(assembly, item, piece, extras_of(call))
 
 
 def _add(

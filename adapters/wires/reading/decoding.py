@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from attrs import define, field
@@ -66,16 +67,18 @@ class StreamDecoder(Decoder):
     was_stopped: bool = field(default=False, init=False)
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
-    assembly: Assembly[Any] = field(init=False)
-    """The reply so far."""
     _reader: StreamReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.assembly = Assembly(self.ITEM)
         self._reader = self._make_reader()
 
     def _make_reader(self) -> StreamReader:
         return EventReader(ignores_names=True)
+
+    @cached_property
+    def assembly(self) -> Assembly[Any]:
+        """Return the reply so far; a whole body needs none."""
+        return Assembly(self.ITEM)
 
     # what a protocol says
 

@@ -91,7 +91,10 @@ class Arguments:
     def text(self) -> str:
         """Return them as the text of one object, if that is what came."""
         text = self.written
-        if len(self._beginnings) < 2 or is_json(text) or text[: self._beginnings[0]].strip():
+        if len(self._beginnings) < 2 or is_json(text):
+            return text
+        first = self._beginnings[0]
+        if text[:first].strip():
             return text
         objects = _cut(text, self._beginnings)
         if self.has_objects:
@@ -117,13 +120,20 @@ class Arguments:
 def _cut(text: str, beginnings: Sequence[int]) -> list[str]:
     """Return what stands between the places where objects begin."""
     ends = [*beginnings[1:], len(text)]
-    return [text[start:end] for start, end in zip(beginnings, ends, strict=True)]
+    objects = []
+    for start, end in zip(beginnings, ends, strict=True):
+        objects.append(text[start:end])
+    return objects
 
 
 def _are_equal(objects: Sequence[str]) -> bool:
     """Tell whether some texts are the same value of JSON, however it is written."""
-    values = [json_in(each) for each in objects]
-    return all(is_one and value == values[0][0] for value, is_one in values)
+    first, _ = json_in(objects[0])
+    for each in objects:
+        value, is_one = json_in(each)
+        if not is_one or value != first:
+            return False
+    return True
 
 
 def _merged(objects: Sequence[str]) -> str:

@@ -35,6 +35,8 @@ class Assembly(Generic[I]):
     """Returns an item of a kind, such as a message, a call or a block."""
     items: Items[I] = field(default=Factory(lambda self: Items(self.make), takes_self=True))
     texts: dict[Kind, GatheredText] = field(factory=dict, init=False)
+    refusal: GatheredText = field(factory=GatheredText, init=False)
+    """The refusal, in a protocol where there is one for the whole reply."""
     letters: int = field(default=0, init=False)
     """Characters of its texts."""
     unshown: int = field(default=0, init=False)
@@ -51,7 +53,8 @@ class Assembly(Generic[I]):
     @property
     def size(self) -> int:
         """Return roughly how many bytes are held."""
-        return self.letters + self.unshown + self.held + WEIGHT * len(self.items.all)
+        items = WEIGHT * len(self.items.all)
+        return items + self.letters + self.unshown + self.held
 
     def piece(self, kind: Kind, text: str) -> None:
         """Take a piece of a text."""
@@ -71,7 +74,13 @@ class Assembly(Generic[I]):
         item.arguments.settle(whole)
         self.unshown += item.arguments.size
 
-    def refuse(self, refusal: GatheredText, piece: str, *, is_whole: bool = False) -> None:
+    def refuse(
+        self,
+        refusal: GatheredText,
+        piece: str,
+        *,
+        is_whole: bool = False,
+    ) -> None:
         """Take a piece of a refusal, or all of it.
 
         Arguments:
@@ -148,6 +157,7 @@ class Assembly(Generic[I]):
 
     def _show(self, kind: Kind, text: str) -> None:
         if self.has_halves:
-            text = self._halves.setdefault(kind, HalfHolder()).feed(text)
+            holder = self._halves.setdefault(kind, HalfHolder())
+            text = holder.feed(text)
         if text:
             self._out.append(kind[0](text))

@@ -63,8 +63,9 @@ class GatheredText:
         """Return the text so far: once, if its last piece is all of it over again."""
         text = self._text.getvalue() + "".join(self._held)
         last = len(self._last)
-        is_double = 2 * last == len(text) and text.startswith(self._last)
-        if is_double and last >= ENOUGH and self._first < last:
+        if last < ENOUGH or self._first >= last:
+            return without_halves(text)
+        if 2 * last == len(text) and text.startswith(self._last):
             text = self._last
         return without_halves(text)
 
@@ -75,7 +76,7 @@ class GatheredText:
             new = "".join(pieces)
         else:
             self._first = self._first or len(pieces[0])
-            new = "".join([self._new_in(piece) for piece in pieces])
+            new = "".join(map(self._new_in, pieces))
         self._text.write(new)
         return new
 
@@ -145,7 +146,8 @@ class GatheredText:
         if not latest.strip():
             self._latest += piece
             return piece
-        if not piece.startswith(latest) or (self.sends == "not known" and piece == latest):
+        is_copy = self.sends == "not known" and piece == latest
+        if is_copy or not piece.startswith(latest):
             return self._ended() + piece
         self._latest = piece
         if self.sends == "snapshots":

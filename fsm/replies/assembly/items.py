@@ -22,8 +22,8 @@ stays, unless as many of its kind are: a shorter list takes nothing away.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
@@ -74,8 +74,20 @@ class Items(Generic[I]):
     _open: dict[str, dict[int, I]] = field(factory=lambda: defaultdict(dict), init=False)
     _final: list[I] = field(factory=list, init=False)  # those of the response at the end
 
-    def begin(self, kind: str, *, id: str = "", index: int | None = None) -> I:
-        """Begin an item, and return it."""
+    def begin(
+        self,
+        kind: str,
+        *,
+        id: str = "",
+        index: int | None = None,
+    ) -> I:
+        """Begin an item, and return it.
+
+        Arguments:
+            kind: of the item.
+            id: what it is known by, or "".
+            index: where it stands, or None.
+        """
         item = self.make(kind)
         item.number = len(self.all)
         item.id = id
@@ -91,8 +103,11 @@ class Items(Generic[I]):
 
     def clear(self) -> None:
         """Forget all items: a whole reply replaces them."""
-        for each in (self.all, self._by_id, self._by_index, self._last, self._open):
-            each.clear()
+        self.all.clear()
+        self._by_id.clear()
+        self._by_index.clear()
+        self._last.clear()
+        self._open.clear()
 
     def name(self, item: I, id: str) -> None:
         """Note an id of an item that it has besides its first one; "" is none."""
@@ -145,14 +160,7 @@ class Items(Generic[I]):
         index: int | None = None,
         begins: bool = False,
     ) -> I:
-        """Return the item of an event, which may be the first that comes of it.
-
-        Arguments:
-            kind: of the item.
-            id: the id that the event names, or "".
-            index: the index that it names, or None.
-            begins: whether it announces the item.
-        """
+        """Return the item of an event, which may be the first that comes of it; see `find`."""
         item = self.find(kind, id=id, index=index, begins=begins)
         if item is None:
             return self.begin(kind, id=id, index=index)
@@ -168,7 +176,14 @@ class Items(Generic[I]):
         index: int | None = None,
         begins: bool = False,
     ) -> I | None:
-        """Return the item of an event, as `of` does; None if nothing of it has come before."""
+        """Return the item of an event, or None if nothing of it has come before.
+
+        Arguments:
+            kind: of the item.
+            id: the id that the event names, or "".
+            index: the index that it names, or None.
+            begins: whether it announces the item.
+        """
         item = self._by_id.get(id)
         if item is not None:
             return item
@@ -188,41 +203,59 @@ class Items(Generic[I]):
         """
         if self._final:
             return self._final
-        places = {item.number if item.index is None else item.index: item for item in self.all}
+        places: dict[int, I] = {}
+        for item in self.all:
+            place = item.number
+            if item.index is not None:
+                place = item.index
+            places[place] = item
         if len(places) < len(self.all):
             return self.all
         return [places[place] for place in sorted(places)]
 
     def settle(self, versions: Sequence[Names]) -> list[I]:
         """Take the items of the response at the end, which say the order; return each one."""
-        free = {item.number: item for item in self.all}
-        came = Counter(item.kind for item in self.all)
-        calls: dict[str, I] = {}
-        alike: dict[tuple[str, str], deque[I]] = defaultdict(deque)
-        for item in self.all:
-            calls.setdefault(item.call_id, item)
+        came = list(self.all)
+        free = {item.number for item in came}
+        by_call = {item.call_id: item for item in reversed(came)}
+        alike: dict[tuple[str, str], list[I]] = defaultdict(list)
+        for item in came:
             alike[item.kind, item.name].append(item)
+        # each is looked at once, however many versions there are
+        waiting = {names: iter(items) for names, items in alike.items()}
         final = []
         for each in versions:
-            known = self._by_id.get(each.id)
-            if known is None or known.number not in free:
-                known = calls.get(each.call_id) if each.call_id else None
-            if known is None or known.number not in free or known.kind not in ("", each.kind):
-                known = _first(alike[each.kind, each.name], free)
+            candidates = [self._by_id.get(each.id)]
+            if each.call_id:
+                candidates.append(by_call.get(each.call_id))
+            known = _first(candidates, free)
+            if known is None or known.kind not in ("", each.kind):
+                known = _first(waiting.get((each.kind, each.name), ()), free)
             if known is None:
                 known = self.begin(each.kind, id=each.id)
-            free.pop(known.number, None)
+            free.discard(known.number)
             final.append(known)
-        listed = Counter(each.kind for each in versions)
-        if all(listed[item.kind] >= came[item.kind] for item in free.values()):
-            self._final = final
+        self._take_order(final, came)
         return final
 
+    def _take_order(self, final: list[I], came: Sequence[I]) -> None:
+        """Take the items of the end as the reply, unless it lacks some that came.
 
-def _first(queue: deque[I], free: Mapping[int, I]) -> I | None:
-    """Take the first item that is free from a queue; None if there is none."""
-    while queue:
-        item = queue.popleft()
-        if item.number in free:
+        Arguments:
+            final: those of the end.
+            came: those that came before it.
+        """
+        listed = Counter(item.kind for item in final)
+        had = Counter(item.kind for item in came)
+        kept = {item.number for item in final}
+        missing = [item.kind for item in came if item.number not in kept]
+        if all(listed[kind] >= had[kind] for kind in missing):
+            self._final = final
+
+
+def _first(items: Iterable[I | None], free: Collection[int]) -> I | None:
+    """Return the first item that is free, or None."""
+    for item in items:
+        if item is not None and item.number in free:
             return item
     return None
