@@ -73,12 +73,16 @@ class GatheredText:
         """Take the next pieces, and return what may be handed out of them."""
         self._last = pieces[-1]
         if self.sends == "pieces":
-            new = "".join(pieces)
-        else:
-            self._first = self._first or len(pieces[0])
-            new = "".join(map(self._new_in, pieces))
-        self._text.write(new)
-        return new
+            text = "".join(pieces)
+            self._text.write(text)
+            return text
+        self._first = self._first or len(pieces[0])
+        out: list[str] = []
+        for piece in pieces:
+            new = self._new_in(piece)
+            self._text.write(new)
+            out.append(new)
+        return "".join(out)
 
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
