@@ -93,9 +93,9 @@ class ChatCall(Item):
     def may_grow(self, piece: _Piece) -> bool:
         """Tell whether a piece holds the rest of the name [ankit373/hydra#958].
 
-        The call that it belongs to has an id, and no arguments yet; the piece has no id.
+        The call that it belongs to has an id, and no arguments yet; the piece has no other id.
         """
-        return bool(self.id) and not piece.id and not self.arguments.size
+        return bool(self.id) and piece.id in ("", self.id) and not self.arguments.size
 
     def call(self, provider: str) -> ToolCall:
         """Return the call so far.

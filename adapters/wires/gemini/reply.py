@@ -75,8 +75,7 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     prompt = count_of(raw.get("promptTokenCount")) + count_of(raw.get("toolUsePromptTokenCount"))
     thoughts = count_of(raw.get("thoughtsTokenCount"))
     output = count_of(raw.get("candidatesTokenCount")) + thoughts
-    if output:
-        output += beyond(count_of(raw.get("totalTokenCount")), prompt + output)
+    output += beyond(count_of(raw.get("totalTokenCount")), prompt + output)
     if not prompt and not output:
         return None
     if not output:

@@ -16,7 +16,6 @@ from attrs import define, field
 from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
-    count_of,
     finish_in,
     grown,
     known_word,
@@ -159,9 +158,8 @@ class GeminiDecoder(StreamDecoder):
 
     def _report(self, usage: Mapping[str, Any]) -> None:
         """Take a report of the tokens so far."""
-        answer = count_of(usage.get("candidatesTokenCount"))
-        thoughts = count_of(usage.get("thoughtsTokenCount"))
-        self._is_counted = answer > 0 or thoughts > 0
+        last = usage_of(usage, ())
+        self._is_counted = last is not None and last.output_tokens > 0
         self._usage = grown(self._usage, usage)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:

@@ -25,7 +25,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.json_text import as_json, load
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
+from rungwise.adapters.wires.reading.sse import EventReader, StreamReader, framed
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
@@ -113,7 +113,7 @@ class StreamDecoder(Decoder):
         try:
             value = load(body)
         except ValueError:
-            return malformed("the body is not JSON, or too much of it")
+            return self._lines(body)
         if isinstance(value, dict):
             reply = self.read_object(value, body)
             is_unread = isinstance(reply, Failure) and reply.reason == "malformed"
@@ -121,6 +121,17 @@ class StreamDecoder(Decoder):
                 return classified(None, self.headers, body)
             return reply
         return self.read_other(value, body)
+
+    def _lines(self, body: bytes) -> Reply | Failure:
+        """Read a body that is no JSON as a whole: the events of a stream, with no frame around."""
+        events = b""
+        if isinstance(self._reader, EventReader):
+            events = framed(body)
+        if not events:
+            return malformed("the body is not JSON, or too much of it")
+        lines = type(self)(self.headers, self.provider)
+        lines.feed(events)
+        return lines.close()
 
     @abstractmethod
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:

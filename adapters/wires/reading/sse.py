@@ -91,6 +91,17 @@ def unframed(body: bytes) -> bytes:
     return _FRAME.sub(b"", lines).strip().removesuffix(_DONE)
 
 
+def framed(lines: bytes) -> bytes:
+    """Return bare JSON lines as the events that they stand for; nothing if they are none."""
+    events = []
+    for line in lines.splitlines():
+        if line.strip():
+            if not _is_object(line):
+                return b""
+            events.append(b"data: %s\n\n" % line)
+    return b"".join(events) if len(events) > 1 else b""
+
+
 class EventHandler(Protocol):
     """Receive the contents of a stream, in order."""
 

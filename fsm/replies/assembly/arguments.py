@@ -15,7 +15,8 @@ came: it is no JSON, and is never handed out as a whole call.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from rungwise.fsm.replies.text.contents import is_json, json_in, without_halves
 from rungwise.fsm.replies.text.held import HeldText
 from rungwise.fsm.replies.text.scanning import ObjectScanner
 
+_DECODER: Final = json.JSONDecoder()
+_BLANKS: Final = re.compile(r"\s*")
 _MOST_PIECES: Final = 1_000
 """The most pieces that are held before they are joined."""
 
@@ -93,21 +96,18 @@ class Arguments:
         text = self.written
         if len(self._beginnings) < 2 or is_json(text):
             return text
-        first = self._beginnings[0]
-        if text[:first].strip():
-            return text
-        objects = _cut(text, self._beginnings)
-        if self.has_objects:
-            return _merged(objects) or text
-        while objects[0].strip() == "{}" and len(objects) > 1:
+        objects = _objects_in(text)
+        if self.has_objects and objects:
+            return _merged(objects)
+        while len(objects) > 1 and objects[0][0] == {}:
             del objects[0]
-        rest = "".join(objects)
-        if is_json(rest):
-            return rest
-        are_snapshots = all(later.startswith(each) for each, later in pairwise(objects))
-        if is_json(objects[-1]) and (are_snapshots or _are_equal(objects)):
-            return objects[-1]
-        return text
+        if objects and all(value == objects[0][0] for value, _ in objects):
+            return objects[-1][1]
+        snapshots = _cut(text, self._beginnings)
+        if snapshots[0].strip() == "{}":
+            del snapshots[0]
+        are_snapshots = all(later.startswith(each) for each, later in pairwise(snapshots))
+        return snapshots[-1] if are_snapshots and is_json(snapshots[-1]) else text
 
     def _join(self) -> None:
         """Append the pieces and scan them once: a check must not start over each time."""
@@ -117,34 +117,43 @@ class Arguments:
         self._scanner.feed(piece)
 
 
-def _cut(text: str, beginnings: Sequence[int]) -> list[str]:
-    """Return what stands between the places where objects begin."""
-    ends = [*beginnings[1:], len(text)]
-    objects = []
-    for start, end in zip(beginnings, ends, strict=True):
-        objects.append(text[start:end])
+def _objects_in(text: str) -> list[tuple[Any, str]]:
+    """Return the objects that stand one behind the other in a text, each with its text.
+
+    Empty if there is anything else in it.
+    """
+    objects: list[tuple[Any, str]] = []
+    place = _behind_blanks(text, 0)
+    while place < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(value, dict):
+            return []
+        objects.append((value, text[place:end]))
+        place = _behind_blanks(text, end)
     return objects
 
 
-def _are_equal(objects: Sequence[str]) -> bool:
-    """Tell whether some texts are the same value of JSON, however it is written."""
-    first, _ = json_in(objects[0])
-    for each in objects:
-        value, is_one = json_in(each)
-        if not is_one or value != first:
-            return False
-    return True
+def _behind_blanks(text: str, place: int) -> int:
+    match = _BLANKS.match(text, place)
+    assert match is not None
+    return match.end()
 
 
-def _merged(objects: Sequence[str]) -> str:
-    """Return the members of several objects as one object; "" if one is none."""
+def _cut(text: str, beginnings: Sequence[int]) -> list[str]:
+    """Return what stands between the places where pieces begin as an object does."""
+    ends = [*beginnings[1:], len(text)]
+    snapshots = [text[: beginnings[0]]] if text[: beginnings[0]].strip() else []
+    for start, end in zip(beginnings, ends, strict=True):
+        snapshots.append(text[start:end])
+    return snapshots
+
+
+def _merged(objects: Iterable[tuple[Any, str]]) -> str:
+    """Return the members of some objects as one object."""
     members: dict[str, Any] = {}
-    for each in objects:
-        try:
-            value = json.loads(each)
-        except (ValueError, RecursionError):
-            return ""
-        if not isinstance(value, Mapping):
-            return ""
+    for value, _ in objects:
         members |= value
     return json.dumps(members, ensure_ascii=False, separators=(",", ":"))

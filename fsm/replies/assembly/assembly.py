@@ -100,9 +100,9 @@ class Assembly(Generic[I]):
 
         What is new in it is shown.
         """
-        if not text.strip():
-            return  # an empty final form erases nothing
         self.flush()
+        if not text:
+            return
         gathered = self.text_at(kind)
         self.letters -= gathered.size
         new = gathered.settle(text)

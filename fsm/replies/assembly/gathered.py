@@ -36,7 +36,7 @@ from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
 ENOUGH: Final = 30
 """Characters of a text that are no coincidence."""
 MOST_HELD: Final = 64
-"""The most characters that are held until the next piece comes."""
+"""The most characters of a piece that is held until the next one comes."""
 
 
 @define(eq=False)
@@ -95,7 +95,7 @@ class GatheredText:
 
         Return what is new in it. If it differs from what came, it replaces that.
         """
-        if not text.strip():
+        if not text.strip() and self.text.strip():
             return ""  # an empty final form erases nothing
         before = None
         # A text of less than half the size is not compared, so that the work stays proportional to
@@ -147,8 +147,8 @@ class GatheredText:
         latest = self._latest
         if self.sends == "pieces":
             return piece
-        if not latest.strip():
-            self._latest += piece
+        if not latest:
+            self._latest = piece
             return piece
         is_copy = self.sends == "not known" and piece == latest
         if is_copy or not piece.startswith(latest):
@@ -160,7 +160,7 @@ class GatheredText:
         if self._grown > 1 and len(piece) >= ENOUGH:
             return self._snapshot(piece, latest)
         self._held.append(piece)
-        if sum(map(len, self._held)) <= MOST_HELD:
+        if len(piece) <= MOST_HELD:
             return ""
         new = "".join(self._held)
         self._held.clear()
