@@ -17,7 +17,8 @@ it, and the end of the call takes back what was shown. Any other piece makes a s
 good: from then on nothing is looked at, nor held.
 
 What is once more at the end is one piece that is all the text before it, in two pieces or more: a
-line that stands there twice comes in two pieces, and stays.
+line that stands there twice comes in two pieces, and stays. Such a piece is held until another one
+follows; if none does, it is no part of the text.
 
 A protocol that sends the whole text behind its pieces decides all of this: `settle`.
 """
@@ -51,7 +52,7 @@ class GatheredText:
     _grown: int = field(default=0, init=False)  # pieces in a row that may be snapshots
     _held: list[str] = field(factory=list, init=False)  # those of them that were not handed out
     _first: int = field(default=0, init=False)  # characters of the first piece
-    _last: str = field(default="", init=False)  # the last piece
+    _copy: str = field(default="", init=False)  # a piece that is all of the text over again
 
     @property
     def size(self) -> int:
@@ -60,29 +61,17 @@ class GatheredText:
 
     @property
     def text(self) -> str:
-        """Return the text so far: once, if its last piece is all of it over again."""
-        text = self._text.getvalue() + "".join(self._held)
-        last = len(self._last)
-        if last < ENOUGH or self._first >= last:
-            return without_halves(text)
-        if 2 * last == len(text) and text.startswith(self._last):
-            text = self._last
-        return without_halves(text)
+        """Return the text so far."""
+        return without_halves(self._text.getvalue() + "".join(self._held))
 
     def add(self, pieces: Sequence[str]) -> str:
         """Take the next pieces, and return what may be handed out of them."""
-        self._last = pieces[-1]
-        if self.sends == "pieces":
+        if self.sends == "pieces" and len(pieces[-1]) < ENOUGH and not self._copy:
             text = "".join(pieces)
             self._text.write(text)
             return text
         self._first = self._first or len(pieces[0])
-        out: list[str] = []
-        for piece in pieces:
-            new = self._new_in(piece)
-            self._text.write(new)
-            out.append(new)
-        return "".join(out)
+        return "".join([self._added(piece) for piece in pieces])
 
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
@@ -103,7 +92,7 @@ class GatheredText:
         if 2 * len(text) >= self.size:
             before = self.text
         self._ended()
-        self._last = ""
+        self._copy = ""
         text = without_halves(text)
         if before is None or not text.startswith(before):
             self._replace(text)
@@ -141,6 +130,24 @@ class GatheredText:
             return ""
         self.comes_in_messages = self.comes_in_messages or message != ""
         return message
+
+    def _added(self, piece: str) -> str:
+        """Take one piece, and return what may be handed out."""
+        new = self._new_in(piece)
+        if self._copy:  # the text goes on, so it was none
+            new = self._copy + new
+            self._copy = ""
+        elif self._is_copy(piece):
+            self._copy = piece
+            return ""
+        self._text.write(new)
+        return new
+
+    def _is_copy(self, piece: str) -> bool:
+        size = self.size
+        if self.sends != "pieces" or len(piece) != size or size < ENOUGH:
+            return False
+        return self._first < size and piece == self._text.getvalue()
 
     def _new_in(self, piece: str) -> str:
         """Return what is new in a piece, as far as is known by now."""
