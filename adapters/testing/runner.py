@@ -71,7 +71,7 @@ class MemoryProvider:
         _pass(self.clock, reply.delay, ends_at)
         rendered = render(reply, body, len(self.requests))
         is_chunked = rendered.content_type == "text/event-stream"
-        sent = {"content-type": rendered.content_type}
+        sent = {"content-type": rendered.content_type, **rendered.headers}
         sent.update({name.lower(): value for name, value in reply.headers.items()})
         if is_chunked:
             sent["transfer-encoding"] = "chunked"
