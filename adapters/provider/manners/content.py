@@ -127,8 +127,8 @@ def names_in_fragments(events: Events, speech: Speech) -> Events:
         said.append(event)
         function = found(event.value, (*CHUNK_CALL, "function"))
         name = found(function, ("name",))
-        if name:
-            half = len(name) // 2
+        half = len(name or "") // 2
+        if half:
             rest = event.copy()
             more = {"index": found(event.value, (*CHUNK_CALL, "index"))}
             put(
