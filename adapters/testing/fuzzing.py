@@ -44,7 +44,7 @@ from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.replies.schemas.returns import Returns, returns_of
-from rungwise.fsm.replies.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank, json_in
 from rungwise.fsm.replies.text.stitching import stitch
 from rungwise.fsm.replies.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
@@ -322,7 +322,7 @@ def _check_answer(
     if has_error or not 200 <= reply.status < 300:
         raise Dishonest(SENT, "the last reply was an error")
     streams = request.body.get("stream") is True
-    body = render(reply, request.body).body
+    body = render(attrs.evolve(reply, manner=()), request.body).body
     arrived = body[: reply.cut_after]
     if b'"finish_reason":"' not in arrived or not (streams or arrived == body):
         raise Dishonest(SENT, "the last reply broke off before its end")
@@ -337,8 +337,10 @@ def _check_answer(
         raise Dishonest(SENT, wrong)
     # A call without id, name and arguments is a piece with nothing in it.
     some = [call for call in reply.tool_calls if call.id or call.name or call.arguments]
-    sent = [(call.name, call.arguments) for call in some]
-    received = [(call.name, call.arguments) for call in result.tool_calls]
+    # a manner may write arguments otherwise
+    value_of = json_in if reply.manner else str
+    sent = [(call.name, value_of(call.arguments)) for call in some]
+    received = [(call.name, value_of(call.arguments)) for call in result.tool_calls]
     if received and received != sent:
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
 

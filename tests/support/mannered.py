@@ -15,15 +15,12 @@ from rungwise.adapters.http.encodings import encoding_of, plain
 from rungwise.adapters.provider.manners.catalogue import MANNERS
 from rungwise.adapters.provider.manners.encoder import Encoder, Said
 from rungwise.adapters.provider.manners.events import FRAMINGS
-from rungwise.adapters.provider.manners.manner import Manner
-from rungwise.adapters.provider.manners.places import TEXT
+from rungwise.adapters.provider.manners.places import REASONING, TEXT
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.replies.reply import Reply
+from rungwise.testing import manners
 from support import protocols
-
-MOST: Final = 3
-"""The most manners of one reply."""
 
 COUNTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "openai": ("prompt_tokens", "completion_tokens", "total_tokens"),
@@ -98,19 +95,22 @@ class Mannered:
         return Encoder.of(self.answer, request, language, self.manners)
 
     @property
-    def lost(self) -> str:
-        """Return why it cannot be read; "" if it can."""
+    def lost(self) -> list[str]:
+        """Return why it cannot be read; nothing if it can."""
         return self.encoder.lost()
 
-    @property
-    def literal(self) -> str:
-        """Return the text of the pieces as their protocol reads them: what another reply with the
-        same bytes says.
+    def literal(self, member: str) -> str:
+        """Return a text as its protocol reads the pieces: what another reply with the same bytes
+        says.
+
+        Arguments:
+            member: "text" or "reasoning".
         """
-        texts = tuple(name for name in self.manners if MANNERS[name].moves == "text")
-        said = evolve(self, manners=texts, streams=True).say()
+        names = tuple(name for name in self.manners if MANNERS[name].moves == member)
+        said = evolve(self, manners=names, streams=True).say()
         opened, _ = FRAMINGS[said.media]
-        return "".join(TEXT[self.api].piece_in(opened(frame)) for frame in said.frames)
+        places = TEXT if member == "text" else REASONING
+        return "".join(places[self.api].piece_in(opened(frame)) for frame in said.frames)
 
     def say(self) -> Said:
         """Return the bytes."""
@@ -204,28 +204,6 @@ def calls(draw: DrawFn) -> tuple[ToolCall, ...]:
 
 
 @st.composite
-def combined(draw: DrawFn, api: str, streams: bool) -> tuple[str, ...]:
-    """Generate up to three manners that can be combined."""
-    chosen: list[Manner] = []
-    is_stream = streams
-    for _ in range(draw(st.integers(0, MOST))):
-        moved = {manner.moves for manner in chosen}
-        fitting = [
-            manner
-            for manner in MANNERS.values()
-            if manner.moves not in moved
-            and manner.is_in(api, streams=streams if manner.swaps else is_stream)
-            and not (manner.swaps and chosen)
-        ]
-        if not fitting:
-            break
-        manner = draw(st.sampled_from(fitting))
-        is_stream = is_stream != manner.swaps
-        chosen.append(manner)
-    return tuple(manner.name for manner in chosen)
-
-
-@st.composite
 def mannered(
     draw: DrawFn, apis: Sequence[str] = protocols.PROTOCOLS, modes: Sequence[bool] = (True, False)
 ) -> Mannered:
@@ -239,7 +217,7 @@ def mannered(
     return Mannered(
         api,
         streams,
-        draw(combined(api, streams)),
+        draw(manners(api, streams=streams)),
         text,
         draw(st.just("") | TEXTS),
         tool_calls,

@@ -16,6 +16,7 @@ from rungwise.adapters.provider.manners.manner import (
     Manner,
     always,
     doubtful,
+    untotalled,
 )
 from rungwise.adapters.provider.manners.places import ARGUMENTS, REASONING, TEXT
 from rungwise.fsm.values.files import read_toml
@@ -79,6 +80,7 @@ LOSSES: Final = {
     "reasoning_snapshots": doubtful("reasoning", 2, FEW),
     "text_again": doubtful("text", 1, ONCE),
     "usage_missing": always(UNCOUNTED),
+    "usage_total": untotalled,
     "finish_missing": always(UNFINISHED),
 }
 """Why a reply cannot be read from what is said in it."""

@@ -129,7 +129,7 @@ class Encoder:
             headers |= manner.headers
         return Said(media, frames, headers)
 
-    def lost(self) -> str:
-        """Return why the reply cannot be read from what is said; "" if it can."""
+    def lost(self) -> list[str]:
+        """Return why the reply cannot be read from what is said; nothing if it can."""
         reasons = [manner.loses(self.speech) for manner in self.manners if manner.loses]
-        return next(filter(None, reasons), "")
+        return [reason for reason in reasons if reason]

@@ -93,3 +93,10 @@ def doubtful(member: str, pieces: int, why: str) -> Callable[[Speech], str]:
 def always(why: str) -> Callable[[Speech], str]:
     """Return why every reply is lost in part."""
     return lambda speech: why
+
+
+def untotalled(speech: Speech) -> str:
+    """Return why the tokens are lost: no total shows them."""
+    usage = speech.answer.usage
+    has_total = usage is None or any(name.startswith("total") for name in usage)
+    return "" if has_total else UNCOUNTED

@@ -6,13 +6,13 @@ what is read as complete is the reply that was meant, or another reply that has 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from rungwise.adapters.provider.manners.manner import FEW, ONCE
+from rungwise.adapters.provider.manners.manner import FEW, ONCE, UNCOUNTED, UNFINISHED
 from support import protocols
 from support.mannered import Mannered, mannered
 
@@ -23,50 +23,61 @@ IN_FULL: Final = 100_000
 MODES: Final = [(api, streams) for api in protocols.PROTOCOLS for streams in (True, False)]
 
 
-def _is_held_too_briefly(case: Mannered) -> bool:
-    """Tell whether snapshots grow so slowly that what is held of them is let go too soon."""
-    return case.api != "responses"
+def is_let_go(case: Mannered) -> bool:
+    """Tell whether what is held of snapshots is let go too soon."""
+    return case.api != "responses" and not 6 <= case.chunk_size <= 32
 
 
-NOT_YET: Final[Mapping[str, Callable[[Mannered], bool]]] = {
-    "text_snapshots": _is_held_too_briefly,
-    "reasoning_snapshots": _is_held_too_briefly,
-    "argument_snapshots": lambda case: case.api in ("anthropic", "bedrock"),
-    "arguments_again": lambda case: case.api in ("openai", "anthropic", "bedrock"),
-    "usage_total": lambda case: case.api == "gemini",
-    "bare_lines": lambda case: True,
+NOT_YET: Final[Mapping[tuple[str, ...], Callable[[Mannered], bool]]] = {
+    ("text_snapshots",): is_let_go,
+    ("reasoning_snapshots",): is_let_go,
+    ("argument_snapshots",): lambda case: case.api in ("anthropic", "bedrock"),
+    # pieces that begin with a brace within the arguments are taken for copies
+    ("arguments_again",): lambda case: case.api in ("openai", "anthropic", "bedrock"),
+    ("calls_twice", "indexes_missing"): lambda case: case.api == "openai",
+    ("calls_twice", "indexes_zero"): lambda case: case.api == "openai",
+    ("names_split", "ids_repeated"): lambda case: True,
+    ("usage_total",): lambda case: case.api == "gemini",
+    ("bare_lines",): lambda case: True,
+    # what is held of a text is lost where the events come as a list
+    ("text_snapshots", "list_of_events"): lambda case: True,
+    ("reasoning_snapshots", "list_of_events"): lambda case: True,
 }
-"""The manners that the wires do not read yet, and in which replies."""
+"""The manners, and combinations of them, that the wires do not read yet, and in which replies."""
 
 
 def is_awaited(case: Mannered) -> bool:
     """Tell whether a reply is said in a manner that is not read yet."""
-    return any(name in case.manners and is_in(case) for name, is_in in NOT_YET.items())
+    return any(set(names) <= set(case.manners) and is_in(case) for names, is_in in NOT_YET.items())
 
 
-def check(case: Mannered) -> str:
-    """Check what is read of a reply, and return why it cannot be read; "" if it can."""
-    told = case.told(case.read())
-    why = case.lost
+def check(case: Mannered) -> list[str]:
+    """Check what is read of a reply, and return why it cannot be read; nothing if it can."""
+    lost = case.lost
     if is_awaited(case):
-        return why
-    if not why:
-        assert told == case.expected
+        return lost
+    told = case.told(case.read())
+    if lost:
+        check_honest(case, told, lost)
     else:
-        check_honest(case, told, why)
-    return why
+        assert told == case.expected
+    return lost
 
 
-def check_honest(case: Mannered, told: Mapping[str, Any], why: str) -> None:
+def check_honest(case: Mannered, told: Mapping[str, Any], lost: Sequence[str]) -> None:
     """Check that what reads as complete is what was meant, or has the same bytes."""
-    is_complete = told.get("stop") in ("stop", "tool_calls") and not told["interrupted"]
-    if not is_complete or told["failure"] is not None:
+    if told["failure"] is not None or told["interrupted"]:
         return
     assert told["calls"] == case.expected["calls"]
-    if why not in (FEW, ONCE):
-        assert told["text"] == case.expected["text"]
-    else:
-        assert told["text"] in (case.text, case.literal)
+    for member in ("text", "reasoning"):
+        meant = {case.expected[member]}
+        if FEW in lost or ONCE in lost:
+            meant.add(case.literal(member))
+        assert told[member] in meant
+    if UNFINISHED in lost:
+        assert told["stop"] is None
+    if UNCOUNTED not in lost:
+        assert told["tokens"] == case.tokens
 
 
 @settings(max_examples=EXAMPLES)
@@ -88,7 +99,7 @@ def test_so_it_is_for_very_many_replies(api: str, streams: bool) -> None:
     )
     @given(mannered([api], [streams]))
     def draw(case: Mannered) -> None:
-        counted[check(case)] += 1
+        counted[", ".join(check(case))] += 1
 
     draw()
     total = sum(counted.values())
