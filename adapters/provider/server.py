@@ -21,7 +21,7 @@ from attrs import field, frozen
 from rungwise.adapters.gateway.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.gateway.languages.language import DEFAULT_MODEL
 from rungwise.adapters.provider.connections import LoopbackHandler, LoopbackServer, Served
-from rungwise.adapters.provider.manners.encoder import Encoder
+from rungwise.adapters.provider.manners.encoder import Encoder, Said
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.errors import ConfigurationError
 
@@ -83,31 +83,19 @@ def render(
     """
     language = language_of(path) or CHAT
     request_read = language.read_request(path.partition("?")[0], request, number)
-    pieces: Iterable[bytes]
-    headers: Mapping[str, str] = {}
     if reply.body is not None:
-        kind = _guess_type(reply.body)
-        pieces = [reply.body.encode()]
+        said = Said(_guess_type(reply.body), [reply.body.encode()], {})
     elif reply.status != 200 or reply.error is not None:
-        kind = "application/json"
-        pieces = [language.error(reply.error, reply.status)]
-    elif reply.manner:
-        said = Encoder.of(reply.answer, request_read, language, reply.manner).say()
-        kind = said.media
-        pieces = said.frames
-        headers = said.headers
-    elif request_read.streams:
-        kind = language.stream_type
-        pieces = language.events(reply.answer, request_read)
+        said = Said("application/json", [language.error(reply.error, reply.status)], {})
     else:
-        kind = "application/json"
-        pieces = [language.whole(reply.answer, request_read)]
+        said = Encoder.of(reply.answer, request_read, language, reply.manner).say()
+    pieces: Iterable[bytes] = said.frames
     if reply.write_sizes:
         rest = BytesIO(b"".join(pieces))
         turns = cycle(reply.write_sizes)
         pieces = iter(lambda: rest.read(next(turns)), b"")
-    is_stream = kind in ("text/event-stream", language.stream_type)
-    return Rendered(kind, tuple(pieces), is_stream, headers)
+    is_stream = said.media in ("text/event-stream", language.stream_type)
+    return Rendered(said.media, tuple(pieces), is_stream, said.headers)
 
 
 def _guess_type(body: str) -> str:
@@ -185,7 +173,7 @@ class ReplyHandler(LoopbackHandler):
         try:
             rendered = render(reply, request, number, self.path)
         except ConfigurationError as error:
-            reply = ScriptedReply(status=500, error={"message": str(error), "type": "script_error"})
+            reply = _problem(500, str(error))
             rendered = render(reply, request, number, self.path)
         try:
             self._respond(reply, rendered, number)

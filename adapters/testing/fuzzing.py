@@ -44,7 +44,7 @@ from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.replies.schemas.returns import Returns, returns_of
-from rungwise.fsm.replies.text.contents import is_blank, json_in
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.replies.text.stitching import stitch
 from rungwise.fsm.replies.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
@@ -337,10 +337,8 @@ def _check_answer(
         raise Dishonest(SENT, wrong)
     # A call without id, name and arguments is a piece with nothing in it.
     some = [call for call in reply.tool_calls if call.id or call.name or call.arguments]
-    # a manner may write arguments otherwise
-    value_of = json_in if reply.manner else str
-    sent = [(call.name, value_of(call.arguments)) for call in some]
-    received = [(call.name, value_of(call.arguments)) for call in result.tool_calls]
+    sent = [(call.name, call.arguments) for call in some]
+    received = [(call.name, call.arguments) for call in result.tool_calls]
     if received and received != sent:
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
 

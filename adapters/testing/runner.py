@@ -313,7 +313,7 @@ def _fair(
         created = prompt
         reported["prompt_tokens_details"] = {"cache_creation_tokens": created}
     fair = attrs.evolve(
-        reply, text=text, finish=finish, usage=reported, body=None, final_message=None
+        reply, text=text, finish=finish, usage=reported, body=None, final_message=None, manner=()
     )
     return fair, Usage(prompt, output, cache_creation_tokens=created)
 

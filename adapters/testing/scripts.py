@@ -7,19 +7,16 @@ late, or never to its end.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
-import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.adapters.gateway.languages import CHAT
-from rungwise.adapters.gateway.languages.language import AnswerRequest
 from rungwise.adapters.provider.manners.catalogue import MANNERS
-from rungwise.adapters.provider.manners.encoder import Encoder
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.fsm.replies.text.contents import is_json
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.testing.samples import ANSWER, DENSE, STORY
 from rungwise.fsm.testing.strategies import (
     first_or_often,
@@ -112,11 +109,28 @@ LONGEST_DELAY = 100.0  # seconds
 WIDEST_CUT = 1_500  # bytes of a body before it breaks off
 MOST_ODDITIES = 3
 MOST_MANNERS = 3
+LONG = "The kingfishers nest in the steep bank, well above the water."
+LOOK = ToolCall("call_1", "look_up", '{"city":"Oslo","n":1}')
 
 TEXTS = texts()
 THOUGHTS = st.sampled_from(("First I look at the river.", "Then at its bank. ", " "))
 WHOLE_CALLS = st.lists(tool_calls(whole=True), min_size=1, max_size=2)
 CALLS = st.lists(tool_calls(), min_size=1, max_size=2)
+
+
+def manners(api: str, *, streams: bool = True) -> SearchStrategy[tuple[str, ...]]:
+    """Generate up to three manners that can be combined.
+
+    Arguments:
+        api: the protocol, which has them.
+        streams: whether a reply that is streamed has them, or one in one piece.
+    """
+    moving = defaultdict(list)
+    for name, manner in MANNERS.items():
+        if manner.is_in(api, streams=streams):
+            moving[manner.moves].append(st.just(name))
+    moved = st.lists(st.sampled_from(sorted(moving)), max_size=MOST_MANNERS, unique=True)
+    return moved.flatmap(lambda each: st.tuples(*[st.one_of(moving[what]) for what in each]))
 
 
 @st.composite
@@ -162,6 +176,8 @@ def _anything(draw: DrawFn) -> dict[str, Any]:
 
 
 _USAGE: Fields = {"usage": _usages()}
+# pieces that are long enough: in any manner they can be read
+_MANNER: Fields = {"manner": manners("openai"), "chunk_size": st.just(9)}
 _HEADERS: Fields = {"headers": headers()}
 _BAD: tuple[Kind, ...] = (
     _kind({"text": st.sampled_from(("", " \n", "<think></think>"))}, _USAGE),
@@ -212,6 +228,8 @@ _ENDING: tuple[Kind, ...] = (
     _kind({"text": st.just(ANSWER)}),
     _kind({"text": TEXTS}, _USAGE),
     _kind({"tool_calls": WHOLE_CALLS}, {"text": TEXTS, **_USAGE}),
+    _kind({"text": st.just(LONG), **_MANNER}),
+    _kind({"tool_calls": st.just([LOOK]), **_MANNER}),
     _kind({"text": TEXTS, "finish": _finish("content_filter")}),
     _kind({"refusal": st.just("I would rather not.")}),
     _kind({"status": st.sampled_from(FINAL)}, _HEADERS),
@@ -224,45 +242,14 @@ def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrate
     return st.builds(_reply_of, contents, _wire(hangs=hangs, delays=delays))
 
 
-def manners(api: str, *, streams: bool | None = None) -> SearchStrategy[tuple[str, ...]]:
-    """Generate up to three manners that can be combined.
-
-    Arguments:
-        api: the protocol, which has them.
-        streams: whether a reply that is streamed has them, or one in one piece; None for either.
-    """
-    moving: dict[str, list[str]] = {}
-    for name, manner in MANNERS.items():
-        wanted = (True, False) if streams is None else (streams,)
-        if any(manner.is_in(api, streams=each) for each in wanted):
-            moving.setdefault(manner.moves, []).append(name)
-    moved = st.lists(st.sampled_from(tuple(moving)), max_size=MOST_MANNERS, unique=True)
-    return moved.flatmap(lambda each: st.tuples(*[st.sampled_from(moving[name]) for name in each]))
-
-
 def _reply_of(contents: dict[str, Any], wire: dict[str, Any]) -> ScriptedReply:
-    reply = ScriptedReply(**{**wire, **contents})
-    return reply if _is_clear(reply) else attrs.evolve(reply, manner=())
-
-
-def _is_clear(reply: ScriptedReply) -> bool:
-    """Tell whether a reply can be read in its manners: one that is whole, with calls that are."""
-    ids = {call.id for call in reply.tool_calls if call.id.strip() and is_json(call.arguments)}
-    is_whole = reply.cut_after is None and reply.final_message is None
-    if not reply.manner or not is_whole or len(ids) < len(reply.tool_calls):
-        return not reply.manner
-    for streams in (True, False):
-        request = AnswerRequest("", streams, {}, 1)
-        if Encoder.of(reply.answer, request, CHAT, reply.manner).lost():
-            return False
-    return True
+    return ScriptedReply(**{**wire, **contents})
 
 
 def _wire(*, hangs: bool, delays: bool) -> Kind:
     """Generate how a reply is cut into pieces, and how late they come."""
     sizes = st.lists(st.integers(1, 200), min_size=1, max_size=3)
     ways: Fields = {"chunk_size": st.integers(1, 40), "write_sizes": sizes}
-    ways["manner"] = manners(CHAT.api)
     if delays:
         ways["delay"] = st.floats(0, LONGEST_DELAY)
         ways["chunk_delay"] = st.floats(0, 1.0)

@@ -4,7 +4,6 @@ tables here what it does, under the same names.
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Final
 
 from rungwise.adapters.provider.manners import content, ending, framing, identity
@@ -18,8 +17,7 @@ from rungwise.adapters.provider.manners.manner import (
     doubtful,
     untotalled,
 )
-from rungwise.adapters.provider.manners.places import ARGUMENTS, REASONING, TEXT
-from rungwise.fsm.values.files import read_toml
+from rungwise.adapters.provider.manners.places import ARGUMENTS, REASONING, TEXT, data_in
 
 ANSWERS: Final = {
     "calls_twice": content.calls_twice,
@@ -88,9 +86,8 @@ LOSSES: Final = {
 
 def _read() -> dict[str, Manner]:
     """Read the catalogue."""
-    source = files("rungwise.adapters.provider.manners").joinpath("catalogue.toml")
     manners = {}
-    for name, row in read_toml(source.read_text(encoding="utf-8")).items():
+    for name, row in data_in("catalogue.toml").items():
         row["answer"] = ANSWERS.get(name)
         row["events"] = CHANGES.get(name)
         row["frames"] = FRAMES.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from attrs import evolve
@@ -14,13 +14,16 @@ from rungwise.adapters.gateway.languages.language import Completion, input_of
 from rungwise.adapters.provider.manners.events import Events, WireEvent
 from rungwise.adapters.provider.manners.places import (
     ARGUMENTS,
-    CALLS,
+    CHOICE,
     CHUNK_CALL,
     Places,
     found,
+    holders,
     put,
 )
 from rungwise.adapters.provider.manners.speech import Change, Speech
+
+EDGES: Final = ("content_block_start", "content_block_stop")
 
 
 def snapshots_of(places: Places) -> Change:
@@ -55,8 +58,8 @@ def again_of(places: Places) -> Change:
 def arguments_in_objects(events: Events, speech: Speech) -> Events:
     """Send arguments as objects: in a stream, one for each member."""
     if not speech.request.streams:
-        for call in _calls(events, speech):
-            call["function"]["arguments"] = input_of(call["function"]["arguments"])
+        for call in _holders(events, "arguments"):
+            call["arguments"] = input_of(call["arguments"])
         return events
     place = ARGUMENTS[speech.api]
     objects = {item: input_of(whole) for item, whole in place.wholes(events).items()}
@@ -75,17 +78,15 @@ def arguments_in_objects(events: Events, speech: Speech) -> Events:
 
 def arguments_in_text(events: Events, speech: Speech) -> Events:
     """Send arguments as text where the protocol has an object."""
-    for call in _calls(events, speech):
-        arguments = call["function"]["arguments"]
-        if isinstance(arguments, dict):
-            call["function"]["arguments"] = orjson.dumps(arguments).decode()
+    for call in _holders(events, "arguments"):
+        if isinstance(call["arguments"], dict):
+            call["arguments"] = orjson.dumps(call["arguments"]).decode()
     return events
 
 
-def _calls(events: Events, speech: Speech) -> Iterator[Any]:
-    """Yield the whole calls of a reply."""
-    where = CALLS[speech.api]
-    return chain.from_iterable(found(event.value, where) or () for event in events)
+def _holders(events: Events, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a reply with a member of this name."""
+    return chain.from_iterable(holders(event.value, name) for event in events)
 
 
 def without_arguments(answer: Completion) -> Completion:
@@ -98,19 +99,16 @@ def without_arguments(answer: Completion) -> Completion:
 
 def with_null_arguments(events: Events, speech: Speech) -> Events:
     """Say null for arguments that are empty."""
-    begun = [found(event.value, CHUNK_CALL) for event in events]
-    for call in [*_calls(events, speech), *filter(None, begun)]:
-        if call["function"]["arguments"] == "":
-            call["function"]["arguments"] = None
+    for call in _holders(events, "arguments"):
+        call["arguments"] = call["arguments"] or None
     return events
 
 
 def without_empty_args(events: Events, speech: Speech) -> Events:
     """Leave out arguments that are an empty object."""
-    for event in events:
-        for part in found(event.value, ("candidates", 0, "content", "parts")) or ():
-            if found(part, ("functionCall", "args")) == {}:
-                del part["functionCall"]["args"]
+    for call in _holders(events, "args"):
+        if not call["args"]:
+            del call["args"]
     return events
 
 
@@ -125,17 +123,14 @@ def names_in_fragments(events: Events, speech: Speech) -> Events:
     said: list[WireEvent] = []
     for event in events:
         said.append(event)
-        function = found(event.value, (*CHUNK_CALL, "function"))
-        name = found(function, ("name",))
-        half = len(name or "") // 2
+        call = found(event.value, CHUNK_CALL)
+        name = found(call, ("function", "name")) or ""
+        half = len(name) // 2
         if half:
-            rest = event.copy()
-            more = {"index": found(event.value, (*CHUNK_CALL, "index"))}
-            put(
-                rest.value, CHUNK_CALL, {**more, "function": {"name": name[half:], "arguments": ""}}
-            )
-            function["name"] = name[:half]
-            said.append(rest)
+            call["function"]["name"] = name[:half]
+            rest = {"index": call["index"], "function": {"name": name[half:]}}
+            said.append(event.copy())
+            put(said[-1].value, CHUNK_CALL, rest)
     return said
 
 
@@ -143,33 +138,26 @@ def input_at_the_start(events: Events, speech: Speech) -> Events:
     """Send the whole input of a call with the start of its block, and one empty delta behind it."""
     place = ARGUMENTS[speech.api]
     wholes = place.wholes(events)
-    said = []
     for event in events:
-        block = found(event.value, ("content_block",))
-        if found(block, ("type",)) == "tool_use":
-            block["input"] = input_of(wholes.get(event.value["index"], ""))
-        if not place.piece_in(event):
-            said.append(event)
-    return said
+        whole = wholes.get(place.item_of(event))
+        if whole and event.name == "content_block_start":
+            event.value["content_block"]["input"] = input_of(whole)
+    return [event for event in events if not place.piece_in(event)]
 
 
 def without_blocks(events: Events, speech: Speech) -> Events:
     """Leave out how blocks of text and reasoning begin and end."""
-    calls = ARGUMENTS[speech.api].wholes(events)
-    said = []
-    for event in events:
-        is_edge = event.name in ("content_block_start", "content_block_stop")
-        is_call = found(event.value, ("content_block", "type")) == "tool_use"
-        if not is_edge or is_call or found(event.value, ("index",)) in calls:
-            said.append(event)
-    return said
+    place = ARGUMENTS[speech.api]
+    calls = place.wholes(events)
+    return [event for event in events if event.name not in EDGES or place.item_of(event) in calls]
 
 
 def with_message_at_the_end(events: Events, speech: Speech) -> Events:
     """Send the whole message with the finish reason."""
-    whole = found(speech.whole(), ("choices", 0, "message"))
+    whole = orjson.loads(speech.language.whole(speech.answer, speech.request))
+    message = found(whole, (*CHOICE, "message"))
     for event in events:
-        choice = found(event.value, ("choices", 0))
-        if whole and found(choice, ("finish_reason",)):
-            choice["message"] = whole
+        choice = found(event.value, CHOICE)
+        if message and found(choice, ("finish_reason",)):
+            choice["message"] = message
     return events

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, Language
+from rungwise.adapters.provider.fields import as_tuple
 from rungwise.adapters.provider.manners.catalogue import MANNERS
 from rungwise.adapters.provider.manners.events import FRAMINGS
 from rungwise.adapters.provider.manners.manner import Manner
@@ -17,11 +18,9 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import did_you_mean, short
 
 
-def names_of(value: object) -> Any:
+def names_of(value: Any) -> Any:
     """Return manners as a tuple of names: one name, or a list of them."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else value
+    return (value,) if isinstance(value, str) else as_tuple(value)
 
 
 def check_manners(instance: object, attribute: Any, value: Any) -> None:
@@ -87,7 +86,7 @@ class Encoder:
             ConfigurationError: the protocol does not have one of them.
         """
         api = language.api
-        existing = [manner for manner in MANNERS.values() if api in manner.apis]
+        existing = [manner for manner in MANNERS.values() if api in manner.streamed + manner.whole]
         wanted = [manner for manner in existing if manner.name in names]
         missing = set(names).difference(manner.name for manner in wanted)
         if missing:
@@ -115,12 +114,13 @@ class Encoder:
         else:
             media = "application/json"
             frames = [language.whole(answer, request)]
-        opened, closed = FRAMINGS[media]
-        events = [opened(frame) for frame in frames]
-        for manner in self.manners:
-            if manner.events:
-                events = manner.events(events, self.speech)
-        frames = [closed(event) for event in events]
+        changes = [manner.events for manner in self.manners if manner.events]
+        if changes:
+            opened, closed = FRAMINGS[media]
+            events = [opened(frame) for frame in frames]
+            for change in changes:
+                events = change(events, self.speech)
+            frames = [closed(event) for event in events]
         headers: dict[str, str] = {}
         for manner in self.manners:
             if manner.frames:

@@ -8,20 +8,34 @@ from attrs import evolve
 
 from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.provider.manners.events import Events, WireEvent
-from rungwise.adapters.provider.manners.places import CHOICE, FINISH, USAGE, found, path, put
+from rungwise.adapters.provider.manners.places import CHOICE, found, holders, path, put
 from rungwise.adapters.provider.manners.speech import Change, Speech
 
-DONE: Final = b"[DONE]"
 FINAL: Final = ("message_stop", "messageStop")
-FILTERS: Final = {"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}
-"""Azure's chunk before a reply."""
-RATE_LIMITS: Final = "codex.rate_limits"
-"""The name of an event that Codex's backend adds."""
+FINISH: Final = {
+    "openai": path("choices.0.finish_reason"),
+    "gemini": path("candidates.0.finishReason"),
+}
+OF_OUTPUT: Final = (
+    "completion_tokens",
+    "completion_tokens_details",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+)
+"""The members of a usage that count the output."""
+OTHERS: Final[dict[str, Any]] = {
+    "openai": [
+        {"choices": [], "prompt_filter_results": [{"prompt_index": 0}]},
+        {"choices": [{"index": 0, "finish_reason": None, "content_filter_offsets": {}}]},
+    ],
+    "responses": [{"type": "codex.rate_limits", "rate_limits": {"limit_reached": True}}],
+}
+"""The events that Azure and Codex add."""
 
 
 def without_terminal(events: Events, speech: Speech) -> Events:
     """Leave out the event that says nothing but that the stream is over."""
-    return [event for event in events if event.value != DONE and event.name not in FINAL]
+    return [event for event in events if event.value != b"[DONE]" and event.name not in FINAL]
 
 
 def with_response_done(events: Events, speech: Speech) -> Events:
@@ -78,45 +92,35 @@ def with_usage_at(place: str) -> Change:
 
 def with_total_alone(events: Events, speech: Speech) -> Events:
     """Count the output in nothing but the total."""
-    name, of_output = USAGE[speech.api]
     for event in events:
-        usage: Any = found(event.value, (name,)) or {}
-        for member in of_output:
-            usage.pop(member, None)
+        for name in OF_OUTPUT:
+            for usage in holders(event.value, name):
+                del usage[name]
     return events
 
 
 def with_usage_in_stages(events: Events, speech: Speech) -> Events:
-    """Count the tokens so far in every chunk."""
+    """Count the tokens so far in every chunk: one of the output, until all are counted."""
     counts = [found(event.value, ("usage",)) for event in events]
     last: Any = next(filter(None, reversed(counts)), {})
-    output = last.get("completion_tokens", 0)
-    for number, event in enumerate(events, 1):
-        if found(event.value, CHOICE):
-            so_far = output * number // len(events)
-            event.value["usage"] = {**last, "completion_tokens": so_far}
-            event.value["usage"].pop("total_tokens", None)
+    for event in events:
+        if last and found(event.value, CHOICE):
+            event.value["usage"] = {
+                "prompt_tokens": last.get("prompt_tokens"),
+                "completion_tokens": 1,
+            }
     return events
 
 
 def with_null_usage_behind(events: Events, speech: Speech) -> Events:
     """Send a chunk behind the counts whose usage is null."""
-    for number, event in enumerate(events):
-        if found(event.value, ("usage",)):
-            events.insert(number + 1, WireEvent({"choices": [], "usage": None}))
-            break
-    return events
+    return [*events[:-1], WireEvent({"choices": [], "usage": None}), *events[-1:]]
 
 
 def with_other_events(events: Events, speech: Speech) -> Events:
     """Send events of the server's own."""
-    if speech.api == "responses":
-        limits = {"type": RATE_LIMITS, "rate_limits": {"limit_reached": True}}
-        events.insert(1, WireEvent(limits, RATE_LIMITS))
-        return events
-    events.insert(0, WireEvent(dict(FILTERS)))
-    choice: dict[str, Any] = {"index": 0, "finish_reason": None, "content_filter_offsets": {}}
-    events.insert(-1, WireEvent({"choices": [choice]}))
+    for value in OTHERS[speech.api]:
+        events.insert(1, WireEvent(value, value.get("type", "")).copy())
     return events
 
 
@@ -126,6 +130,10 @@ def with_empty_members(events: Events, speech: Speech) -> Events:
         for name in ("delta", "message"):
             said = found(event.value, (*CHOICE, name))
             if said is not None:
-                nothing: dict[str, Any] = {"tool_calls": [], "function_call": None, "refusal": None}
+                nothing: dict[str, Any] = {
+                    "tool_calls": [],
+                    "function_call": None,
+                    "refusal": None,
+                }
                 event.value["choices"][0][name] = {"role": "assistant", **nothing, **said}
     return events

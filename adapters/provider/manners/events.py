@@ -7,9 +7,9 @@ closed again in the same way. A reply that is not streamed is one event.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
-from struct import unpack_from
 from typing import Any, Final, Self
 
 import orjson
@@ -18,11 +18,8 @@ from attrs import define
 from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.adapters.gateway.languages.language import event
 
-_LENGTHS: Final = ">II"  # of a binary frame, and of its headers
-_PRELUDE: Final = 12
-_CHECKSUM: Final = 4
-_BEFORE_NAME: Final = 15
-"""Bytes before the name of a binary event: its header's own name, its type and its length."""
+_BINARY: Final = re.compile(rb".*:event-type\x07..(\w+)\x0d:content-type.*?(\{.*\}).{4}", re.DOTALL)
+"""A binary frame: its headers, of which one names the event, its payload and a checksum."""
 
 
 @define
@@ -74,12 +71,8 @@ def closed_body(said: WireEvent) -> bytes:
 
 def opened_binary(frame: bytes) -> WireEvent:
     """Read a binary frame; an exception stays as it is."""
-    _, size = unpack_from(_LENGTHS, frame)
-    headers = frame[_PRELUDE : _PRELUDE + size]
-    if not headers.startswith(b"\x0b:event-type"):
-        return WireEvent(frame)
-    name = headers[_BEFORE_NAME:].partition(b"\x0d:content-type")[0]
-    return WireEvent(orjson.loads(frame[_PRELUDE + size : -_CHECKSUM]), name.decode())
+    match = _BINARY.fullmatch(frame)
+    return WireEvent(orjson.loads(match[2]), match[1].decode()) if match else WireEvent(frame)
 
 
 def closed_binary(said: WireEvent) -> bytes:

@@ -29,7 +29,7 @@ def close(frames: Frames) -> Frames:
 
 def alive(frames: Frames) -> Frames:
     """Send comments as data before the events."""
-    return [PROCESSING, *frames[:1], PROCESSING, *frames[1:]]
+    return [PROCESSING, *frames]
 
 
 def marked(frames: Frames) -> Frames:

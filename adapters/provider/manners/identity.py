@@ -11,7 +11,11 @@ from rungwise.adapters.provider.manners.speech import Speech
 
 _NAMES: Final[Mapping[str, tuple[Path, str, tuple[str, ...]]]] = {
     "openai": (CHUNK_CALL, "id", ("index",)),
-    "responses": ((), "item_id", ("output_index", "content_index", "summary_index")),
+    "responses": (
+        (),
+        "item_id",
+        ("output_index", "content_index", "summary_index"),
+    ),
 }
 """What names an item: where it is named, the member with its id, and those with its place."""
 

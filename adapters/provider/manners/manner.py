@@ -60,13 +60,8 @@ class Manner:
     frames: Callable[[Frames], Frames] | None = None
     loses: Callable[[Speech], str] | None = None
 
-    @property
-    def apis(self) -> frozenset[str]:
-        """Return the protocols that have it."""
-        return frozenset(self.streamed + self.whole)
-
     def is_in(self, api: str, *, streams: bool) -> bool:
-        """Tell whether a reply can be said in it."""
+        """Tell whether a stream, or a reply in one piece, can be said in it."""
         return api in (self.streamed if streams else self.whole)
 
 

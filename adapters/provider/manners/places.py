@@ -1,14 +1,16 @@
-"""Where each protocol says what, as paths into the objects of its events."""
+"""Where each protocol says what, as paths into the objects of its events (`places.toml`)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any, Final
 
 from attrs import field, frozen
 
 from rungwise.adapters.provider.manners.events import Events, WireEvent
+from rungwise.fsm.values.files import read_toml
 
 Path = tuple[str | int, ...]
 
@@ -34,6 +36,18 @@ def put(value: Any, where: Path, what: Any) -> None:
     for step in where[:-1]:
         value = value[step] if isinstance(step, int) else value.setdefault(step, {})
     value[where[-1]] = what
+
+
+def holders(value: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects with a member of this name, at any depth but below such a member."""
+    if isinstance(value, dict):
+        if name in value:
+            yield value
+            return
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from holders(each, name)
 
 
 @frozen
@@ -78,52 +92,24 @@ class PiecePlace:
         return texts
 
 
+def data_in(name: str) -> dict[str, Any]:
+    """Read a file of this room."""
+    source = files("rungwise.adapters.provider.manners").joinpath(name)
+    return read_toml(source.read_text(encoding="utf-8"))
+
+
 Places = Mapping[str, PiecePlace]
 """Places by the protocol."""
+_PLACES: Final = data_in("places.toml")
 
-_PART: Final = "candidates.0.content.parts.0"
-_CALL: Final = "choices.0.delta.tool_calls.0"
 
-TEXT: Final[Places] = {
-    "openai": PiecePlace("choices.0.delta.content"),
-    "responses": PiecePlace("delta", "output_index", "type", "response.output_text.delta"),
-    "anthropic": PiecePlace("delta.text", "index"),
-    "gemini": PiecePlace(f"{_PART}.text", "", f"{_PART}.thought"),
-    "ollama": PiecePlace("message.content"),
-    "bedrock": PiecePlace("delta.text", "contentBlockIndex"),
-}
-REASONING: Final[Places] = {
-    "openai": PiecePlace("choices.0.delta.reasoning_content"),
-    "responses": PiecePlace(
-        "delta", "output_index", "type", "response.reasoning_summary_text.delta"
-    ),
-    "anthropic": PiecePlace("delta.thinking", "index"),
-    "gemini": PiecePlace(f"{_PART}.text", "", f"{_PART}.thought", True),
-    "ollama": PiecePlace("message.thinking"),
-    "bedrock": PiecePlace("delta.reasoningContent.text", "contentBlockIndex"),
-}
-ARGUMENTS: Final[Places] = {
-    "openai": PiecePlace(f"{_CALL}.function.arguments", f"{_CALL}.index"),
-    "responses": PiecePlace(
-        "delta", "output_index", "type", "response.function_call_arguments.delta"
-    ),
-    "anthropic": PiecePlace("delta.partial_json", "index"),
-    "bedrock": PiecePlace("delta.toolUse.input", "contentBlockIndex"),
-}
-CALLS: Final[Mapping[str, Path]] = {
-    "openai": path("choices.0.message.tool_calls"),
-    "ollama": path("message.tool_calls"),
-}
-"""Where a message has its calls."""
-CHUNK_CALL: Final = path(_CALL)
-"""Where a chunk of a chat completion has its call."""
+def _of(kind: str) -> Places:
+    return {api: PiecePlace(**row) for api, row in _PLACES[kind].items()}
+
+
+TEXT: Final = _of("text")
+REASONING: Final = _of("reasoning")
+ARGUMENTS: Final = _of("arguments")
 CHOICE: Final = path("choices.0")
-FINISH: Final[Mapping[str, Path]] = {
-    "openai": path("choices.0.finish_reason"),
-    "gemini": path("candidates.0.finishReason"),
-}
-USAGE: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "openai": ("usage", ("completion_tokens", "completion_tokens_details")),
-    "gemini": ("usageMetadata", ("candidatesTokenCount", "thoughtsTokenCount")),
-}
-"""The member with the counts, and those of the output among them."""
+CHUNK_CALL: Final = path("choices.0.delta.tool_calls.0")
+"""Where a chunk of a chat completion has its call."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import orjson
 from attrs import frozen
 
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, Language
@@ -30,11 +28,6 @@ class Speech:
     def api(self) -> str:
         """Return the protocol."""
         return self.language.api
-
-    def whole(self) -> dict[str, Any]:
-        """Return the reply as it would be said in one piece."""
-        value: dict[str, Any] = orjson.loads(self.language.whole(self.answer, self.request))
-        return value
 
 
 Change = Callable[[Events, Speech], Events]

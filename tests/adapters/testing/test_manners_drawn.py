@@ -12,14 +12,12 @@ from rungwise.testing import Script, ScriptedReply, manners
 from support import protocols
 
 
-@given(st.sampled_from(protocols.PROTOCOLS), st.sampled_from([True, False, None]), st.data())
-def test_what_is_drawn_can_be_combined(api: str, streams: bool | None, data: st.DataObject) -> None:
+@given(st.sampled_from(protocols.PROTOCOLS), st.booleans(), st.data())
+def test_what_is_drawn_can_be_combined(api: str, streams: bool, data: st.DataObject) -> None:
     drawn = data.draw(manners(api, streams=streams))
     assert len(drawn) <= 3
     assert ScriptedReply(manner=drawn).manner == drawn
-    assert all(api in MANNERS[name].apis for name in drawn)
-    if streams is not None:
-        assert all(MANNERS[name].is_in(api, streams=streams) for name in drawn)
+    assert all(MANNERS[name].is_in(api, streams=streams) for name in drawn)
 
 
 def test_replies_have_manners_at_times() -> None:
@@ -29,11 +27,11 @@ def test_replies_have_manners_at_times() -> None:
 
 
 @given(scripted_replies())
-def test_no_reply_has_manners_in_which_it_cannot_be_read(reply: ScriptedReply) -> None:
+def test_a_reply_with_manners_can_be_read(reply: ScriptedReply) -> None:
+    """Its pieces are many and long enough, its call is whole, and nothing cuts it."""
     if reply.manner:
-        assert "usage_missing" not in reply.manner
+        assert len(reply.text) > 2 * reply.chunk_size or reply.tool_calls
         assert reply.cut_after is None
-        assert all(call.id for call in reply.tool_calls)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -41,7 +39,7 @@ def test_no_reply_has_manners_in_which_it_cannot_be_read(reply: ScriptedReply) -
     "name", ["text_snapshots", "arguments_objects", "encoding_unsaid", "calls_twice"]
 )
 def test_what_is_done_in_a_manner_is_what_was_sent(name: str, mode: str) -> None:
-    call = {"id": "a", "name": "look_up", "arguments": '{"city": "Oslo", "n": 1}'}
+    call = {"id": "a", "name": "look_up", "arguments": '{"city":"Oslo","n":1}'}
     text = "The kingfishers nest in the steep bank, above the water."
     replies = [
         ScriptedReply(text, manner=name),
