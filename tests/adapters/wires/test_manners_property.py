@@ -7,10 +7,11 @@ what is read as complete is the reply that was meant, or another reply that has 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 
 from rungwise.adapters.provider.manners.manner import FEW, ONCE, UNCOUNTED, UNFINISHED
 from support import protocols
@@ -23,14 +24,18 @@ IN_FULL: Final = 100_000
 MODES: Final = [(api, streams) for api in protocols.PROTOCOLS for streams in (True, False)]
 
 
-def is_let_go(case: Mannered) -> bool:
-    """Tell whether what is held of snapshots is let go too soon."""
-    return case.api != "responses" and not 6 <= case.chunk_size <= 32
+def is_let_go(case: Mannered, text: str) -> bool:
+    """Tell whether what is held of some snapshots is let go too soon: their pieces have few or many
+    characters, or the first ones are blank.
+    """
+    if case.api == "responses":
+        return not text.strip()
+    return not 6 <= case.chunk_size <= 32 or not text[: case.chunk_size].strip()
 
 
 NOT_YET: Final[Mapping[tuple[str, ...], Callable[[Mannered], bool]]] = {
-    ("text_snapshots",): is_let_go,
-    ("reasoning_snapshots",): is_let_go,
+    ("text_snapshots",): lambda case: is_let_go(case, case.text),
+    ("reasoning_snapshots",): lambda case: is_let_go(case, case.reasoning),
     ("argument_snapshots",): lambda case: case.api in ("anthropic", "bedrock"),
     # pieces that begin with a brace within the arguments are taken for copies
     ("arguments_again",): lambda case: case.api in ("openai", "anthropic", "bedrock"),
@@ -89,17 +94,24 @@ def test_what_is_read_is_what_was_said(case: Mannered) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(("api", "streams"), MODES)
 def test_so_it_is_for_very_many_replies(api: str, streams: bool) -> None:
+    """No two of them that can be read have the same bytes, unless they are the same."""
     counted: Counter[str] = Counter()
+    meant: dict[bytes, Mapping[str, Any]] = {}
 
     @settings(
         max_examples=IN_FULL // len(MODES) + 1,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
+        derandomize=False,
         database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(mannered([api], [streams]))
     def draw(case: Mannered) -> None:
-        counted[", ".join(check(case))] += 1
+        lost = check(case)
+        counted[", ".join(lost)] += 1
+        if not lost:
+            body = b"".join(case.say().frames)
+            expected = meant.setdefault(sha256(body).digest(), case.expected)
+            assert expected == case.expected
 
     draw()
     total = sum(counted.values())
