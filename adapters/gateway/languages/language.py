@@ -109,7 +109,7 @@ class AnswerStream(ABC):
 class Language(ABC):
     """Write answers in one protocol; each protocol is a subclass."""
 
-    api: str  # its name on the command line
+    api: str = ""  # its name on the command line
     stream_type = "text/event-stream"
     paths: str | tuple[str, ...] = ()  # how the path of a request ends
     conversation = "messages"  # the member of a request's body that holds it
