@@ -230,7 +230,8 @@ ARGUMENTS = st.dictionaries(st.text('abc"{', max_size=4), VALUES, max_size=3)
 @st.composite
 def calls(draw: DrawFn) -> tuple[ToolCall, ...]:
     """Generate tool calls with ids of their own."""
-    drawn = draw(st.lists(st.tuples(NAMES, ARGUMENTS), max_size=3))
+    least = draw(st.integers(0, 1))
+    drawn = draw(st.lists(st.tuples(NAMES, ARGUMENTS), min_size=least, max_size=3))
     return tuple(
         ToolCall(f"id_{number}", name, orjson.dumps(value).decode())
         for number, (name, value) in enumerate(drawn)
@@ -241,9 +242,19 @@ def calls(draw: DrawFn) -> tuple[ToolCall, ...]:
 def mannered(
     draw: DrawFn, apis: Sequence[str] = protocols.PROTOCOLS, modes: Sequence[bool] = (True, False)
 ) -> Mannered:
-    """Generate replies and how they are said."""
-    api = draw(st.sampled_from(apis))
-    streams = draw(st.sampled_from(modes))
+    """Generate replies and how they are said, each manner of each protocol as often as another."""
+    firsts = [
+        (api, streams, (name,))
+        for api in apis
+        for streams in modes
+        for name, manner in MANNERS.items()
+        if manner.is_in(api, streams=streams)
+    ]
+    plain = [(api, streams, ()) for api in apis for streams in modes]
+    api, streams, names = draw(st.sampled_from([*plain, *firsts]))
+    moved = {MANNERS[name].moves for name in names}
+    others = draw(manners(api, streams=streams)) if names else ()
+    more = [name for name in others if MANNERS[name].moves not in moved]
     tool_calls = draw(calls())
     text = draw(TEXTS)
     if not (text.strip() or tool_calls):
@@ -251,7 +262,7 @@ def mannered(
     return Mannered(
         api,
         streams,
-        draw(manners(api, streams=streams)),
+        (*names, *more[:2]),
         text,
         draw(st.just("") | TEXTS),
         tool_calls,

@@ -17,7 +17,7 @@ from rungwise.adapters.provider.manners.manner import FEW, ONCE, UNCOUNTED, UNFI
 from support import protocols
 from support.mannered import Mannered, is_awaited, mannered
 
-EXAMPLES: Final = 150
+EXAMPLES: Final = 300
 """How many replies an ordinary run draws."""
 IN_FULL: Final = 100_000
 """How many `.ci/run full` draws, all protocols and modes together."""
