@@ -23,7 +23,7 @@
   `Clocks` give a client the clocks, waits and draws of a test, such as a `VirtualClock`.
 * Strategies draw replies (`replies`, `failures`, `scripts_of_replies`), turns (`scripts_of_turns`),
   callers (`requests`, `policies`, `turn_policies`), compactors (`compactors`), conversations
-  (`conversations`) and hostile bytes (`hostile_responses`).
+  (`conversations`), hostile bytes (`hostile_responses`) and what servers say otherwise (`manners`).
 * `run` and `run_turn` play a script in memory; `assert_call_honest` and `assert_turn_honest` check
   how it ended. `calls_of` and `turns_of` are Hypothesis state machines of many calls or turns at
   once.
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.provider.script import ScriptedReply as ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider as EmbeddedProvider
     from rungwise.adapters.provider.server import ReceivedRequest as ReceivedRequest
+    from rungwise.adapters.testing.scripts import manners as manners
     from rungwise.adapters.testing.survival import assert_survives as assert_survives
     from rungwise.fsm.call.overrides import set_testing as set_testing
     from rungwise.fsm.call.overrides import testing as testing

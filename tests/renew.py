@@ -1,8 +1,9 @@
 """Write anew whatever depends on the shipped tables, and print what has changed.
 
 `python tests/renew.py` renews the pictures and certificates in `diagrams/`, the picture of the page
-about odds, the list of rungs in the page about the machine, and `tests/facts.toml`. Whoever runs it
-judges each line that it prints: a number that nobody meant to change is a mistake in the table.
+about odds, the list of rungs in the page about the machine, the tables of the page about manners,
+and `tests/facts.toml`. Whoever runs it judges each line that it prints: a number that nobody meant
+to change is a mistake in the table.
 """
 
 import os
@@ -19,7 +20,7 @@ import pytest  # noqa: E402
 
 from rungwise import CALL  # noqa: E402
 from rungwise.fsm.analysis.certificate.shown.pictures import write_all  # noqa: E402
-from support import facts  # noqa: E402
+from support import docs_manners, facts  # noqa: E402
 from support.docs_picture import PICTURE, drawn, is_the_same  # noqa: E402
 
 
@@ -44,6 +45,16 @@ def renewed_list() -> list[str]:
         return []
     page.write_text(new, encoding="utf-8")
     return [page.relative_to(ROOT).as_posix()]
+
+
+def renewed_manners() -> list[str]:
+    """Write the tables of all manners, and return the path of their page if it has changed."""
+    old = docs_manners.PAGE.read_text(encoding="utf-8")
+    new = docs_manners.written(old)
+    if new == old:
+        return []
+    docs_manners.PAGE.write_text(new, encoding="utf-8")
+    return [docs_manners.PAGE.relative_to(ROOT).as_posix()]
 
 
 def renewed_facts() -> tuple[list[str], list[str], int]:
@@ -76,6 +87,7 @@ def main() -> int:
     pictures = [f"diagrams/{name}" for name in write_all(ROOT / "diagrams")]
     pictures += renewed_picture()
     pictures += renewed_list()
+    pictures += renewed_manners()
     lines, failed, ended = renewed_facts()
     for line in [*pictures, *lines] or ["nothing has changed"]:
         print(line)

@@ -47,6 +47,7 @@ from rungwise.adapters.provider.fields import (
     refuse_unknown,
     tool_calls_of,
 )
+from rungwise.adapters.provider.manners.encoder import check_manners, names_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.checks import must_be_one_of
@@ -98,6 +99,8 @@ class ScriptedReply:
             place of its finish; chat completions send `usage`, if set, before it.
         final_message: whether the last chunk carries a whole `message` too: True with the text, or
             this text instead.
+        manner: how the reply is said otherwise than its protocol does: the name of a manner, or
+            several that can be combined. One that only streams have is left out of other replies.
 
     Raises:
         ConfigurationError: a field is malformed.
@@ -130,6 +133,7 @@ class ScriptedReply:
         default=None, converter=copied, validator=check_error
     )
     final_message: bool | str | None = field(default=None, validator=TEXT_OR_FLAG)
+    manner: tuple[str, ...] = field(default=(), converter=names_of, validator=check_manners)
 
     @property
     def answer(self) -> Completion:

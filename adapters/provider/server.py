@@ -21,6 +21,7 @@ from attrs import field, frozen
 from rungwise.adapters.gateway.languages import CHAT, LANGUAGES, language_of
 from rungwise.adapters.gateway.languages.language import DEFAULT_MODEL
 from rungwise.adapters.provider.connections import LoopbackHandler, LoopbackServer, Served
+from rungwise.adapters.provider.manners.encoder import Encoder, Said
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.errors import ConfigurationError
 
@@ -55,6 +56,7 @@ class Rendered:
     content_type: str
     pieces: tuple[bytes, ...] = field(repr=False)
     is_stream: bool = False
+    headers: Mapping[str, str] = field(factory=dict)  # those that its manners add
 
     @property
     def body(self) -> bytes:
@@ -75,27 +77,25 @@ def render(
         request: the JSON of the request.
         number: of the request, of which ids are made.
         path: of the request, with its query.
+
+    Raises:
+        ConfigurationError: the protocol does not have a manner of the reply.
     """
     language = language_of(path) or CHAT
     request_read = language.read_request(path.partition("?")[0], request, number)
-    pieces: Iterable[bytes]
     if reply.body is not None:
-        kind = _guess_type(reply.body)
-        pieces = [reply.body.encode()]
+        said = Said(_guess_type(reply.body), [reply.body.encode()], {})
     elif reply.status != 200 or reply.error is not None:
-        kind = "application/json"
-        pieces = [language.error(reply.error, reply.status)]
-    elif request_read.streams:
-        kind = language.stream_type
-        pieces = language.events(reply.answer, request_read)
+        said = Said("application/json", [language.error(reply.error, reply.status)], {})
     else:
-        kind = "application/json"
-        pieces = [language.whole(reply.answer, request_read)]
+        said = Encoder.of(reply.answer, request_read, language, reply.manner).say()
+    pieces: Iterable[bytes] = said.frames
     if reply.write_sizes:
         rest = BytesIO(b"".join(pieces))
         turns = cycle(reply.write_sizes)
         pieces = iter(lambda: rest.read(next(turns)), b"")
-    return Rendered(kind, tuple(pieces), kind in ("text/event-stream", language.stream_type))
+    is_stream = said.media in ("text/event-stream", language.stream_type)
+    return Rendered(said.media, tuple(pieces), is_stream, said.headers)
 
 
 def _guess_type(body: str) -> str:
@@ -171,7 +171,12 @@ class ReplyHandler(LoopbackHandler):
         number: int = 0,
     ) -> None:
         try:
-            self._respond(reply, render(reply, request, number, self.path), number)
+            rendered = render(reply, request, number, self.path)
+        except ConfigurationError as error:
+            reply = _problem(500, str(error))
+            rendered = render(reply, request, number, self.path)
+        try:
+            self._respond(reply, rendered, number)
         except OSError:
             self.close_connection = True
             if number and not self.closing.is_set():
@@ -191,6 +196,7 @@ class ReplyHandler(LoopbackHandler):
         is_chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
         headers = {"date": self.date_time_string(), "content-type": rendered.content_type}
         headers["x-request-id"] = f"req_{number:08d}"
+        headers.update(rendered.headers)
         headers.update({name.lower(): value for name, value in reply.headers.items()})
         if is_chunked:
             headers["transfer-encoding"] = "chunked"

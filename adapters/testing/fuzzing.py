@@ -322,7 +322,7 @@ def _check_answer(
     if has_error or not 200 <= reply.status < 300:
         raise Dishonest(SENT, "the last reply was an error")
     streams = request.body.get("stream") is True
-    body = render(reply, request.body).body
+    body = render(attrs.evolve(reply, manner=()), request.body).body
     arrived = body[: reply.cut_after]
     has_end = any(end in arrived for end in (b'"finish_reason":"', b"data: [DONE]"))
     if not (has_end if streams else arrived == body):

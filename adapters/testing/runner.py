@@ -71,7 +71,7 @@ class MemoryProvider:
         _pass(self.clock, reply.delay, ends_at)
         rendered = render(reply, body, len(self.requests))
         is_chunked = rendered.content_type == "text/event-stream"
-        sent = {"content-type": rendered.content_type}
+        sent = {"content-type": rendered.content_type, **rendered.headers}
         sent.update({name.lower(): value for name, value in reply.headers.items()})
         if is_chunked:
             sent["transfer-encoding"] = "chunked"
@@ -313,7 +313,7 @@ def _fair(
         created = prompt
         reported["prompt_tokens_details"] = {"cache_creation_tokens": created}
     fair = attrs.evolve(
-        reply, text=text, finish=finish, usage=reported, body=None, final_message=None
+        reply, text=text, finish=finish, usage=reported, body=None, final_message=None, manner=()
     )
     return fair, Usage(prompt, output, cache_creation_tokens=created)
 

@@ -7,13 +7,16 @@ late, or never to its end.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from rungwise.adapters.provider.manners.catalogue import MANNERS
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.testing.samples import ANSWER, DENSE, STORY
 from rungwise.fsm.testing.strategies import (
     first_or_often,
@@ -105,11 +108,29 @@ UNHEEDING: tuple[dict[str, Any], ...] = (
 LONGEST_DELAY = 100.0  # seconds
 WIDEST_CUT = 1_500  # bytes of a body before it breaks off
 MOST_ODDITIES = 3
+MOST_MANNERS = 3
+LONG = "The kingfishers nest in the steep bank, well above the water."
+LOOK = ToolCall("call_1", "look_up", '{"city":"Oslo","n":1}')
 
 TEXTS = texts()
 THOUGHTS = st.sampled_from(("First I look at the river.", "Then at its bank. ", " "))
 WHOLE_CALLS = st.lists(tool_calls(whole=True), min_size=1, max_size=2)
 CALLS = st.lists(tool_calls(), min_size=1, max_size=2)
+
+
+def manners(api: str, *, streams: bool = True) -> SearchStrategy[tuple[str, ...]]:
+    """Generate up to three manners that can be combined.
+
+    Arguments:
+        api: the protocol, which has them.
+        streams: whether a reply that is streamed has them, or one in one piece.
+    """
+    moving = defaultdict(list)
+    for name, manner in MANNERS.items():
+        if manner.is_in(api, streams=streams):
+            moving[manner.moves].append(st.just(name))
+    moved = st.lists(st.sampled_from(sorted(moving)), max_size=MOST_MANNERS, unique=True)
+    return moved.flatmap(lambda each: st.tuples(*[st.one_of(moving[what]) for what in each]))
 
 
 @st.composite
@@ -155,6 +176,8 @@ def _anything(draw: DrawFn) -> dict[str, Any]:
 
 
 _USAGE: Fields = {"usage": _usages()}
+# pieces that are long enough: in any manner they can be read
+_MANNER: Fields = {"manner": manners("openai"), "chunk_size": st.just(9)}
 _HEADERS: Fields = {"headers": headers()}
 _BAD: tuple[Kind, ...] = (
     _kind({"text": st.sampled_from(("", " \n", "<think></think>"))}, _USAGE),
@@ -205,6 +228,8 @@ _ENDING: tuple[Kind, ...] = (
     _kind({"text": st.just(ANSWER)}),
     _kind({"text": TEXTS}, _USAGE),
     _kind({"tool_calls": WHOLE_CALLS}, {"text": TEXTS, **_USAGE}),
+    _kind({"text": st.just(LONG), **_MANNER}),
+    _kind({"tool_calls": st.just([LOOK]), **_MANNER}),
     _kind({"text": TEXTS, "finish": _finish("content_filter")}),
     _kind({"refusal": st.just("I would rather not.")}),
     _kind({"status": st.sampled_from(FINAL)}, _HEADERS),

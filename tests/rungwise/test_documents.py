@@ -11,6 +11,7 @@ import pytest
 
 import rungwise
 from rungwise.testing import ScriptedReply
+from support import docs_manners
 from support.documents import CHECKED, ELSEWHERE, SHOWN, Oracle, evaluators, run_page
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +97,12 @@ def test_how_it_works_lists_every_rung() -> None:
     text = (ROOT / "docs/pages/how-it-works.md").read_text(encoding="utf-8")
     [listed] = re.findall(r"\* \*\*Rungs\*\* send one request each: (.*?)\.\n", text, re.DOTALL)
     assert re.findall(r"`(\w+)`", listed) == [*rungwise.CALL.rungs]
+
+
+def test_the_page_about_manners_lists_all_of_them() -> None:
+    """`python tests/renew.py` writes its tables."""
+    page = docs_manners.PAGE.read_text(encoding="utf-8")
+    assert docs_manners.written(page) == page
 
 
 def test_what_is_elsewhere_is_not_here() -> None:

@@ -62,6 +62,7 @@ _LATENCY: Final = {"latencyMs": 1}
 class _Converse(Language):
     """Write answers as Converse does."""
 
+    api = "bedrock"
     stream_type = "application/vnd.amazon.eventstream"
     paths = ("/converse", "/converse-stream")
     caps = ("inferenceConfig.maxTokens",)

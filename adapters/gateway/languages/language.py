@@ -109,6 +109,7 @@ class AnswerStream(ABC):
 class Language(ABC):
     """Write answers in one protocol; each protocol is a subclass."""
 
+    api: str = ""  # its name on the command line
     stream_type = "text/event-stream"
     paths: str | tuple[str, ...] = ()  # how the path of a request ends
     conversation = "messages"  # the member of a request's body that holds it
@@ -160,8 +161,6 @@ class Language(ABC):
 
 class SpokenLanguage(Language):
     """A protocol in which the gateway answers, too: it can write an answer while it comes."""
-
-    api: str  # its name on the command line
 
     @abstractmethod
     def counts(self, usage: Usage) -> dict[str, Any]:

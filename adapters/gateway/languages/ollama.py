@@ -51,6 +51,7 @@ _TOKEN_NANOSECONDS: Final = 20_000_000  # for a token, so that the durations are
 class _OllamaChat(Language):
     """Write answers as Ollama does."""
 
+    api = "ollama"
     stream_type = "application/x-ndjson"
     paths = "/api/chat"
     caps = ("options.num_predict",)

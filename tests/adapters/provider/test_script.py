@@ -45,6 +45,7 @@ FIELDS = {
     "done": st.booleans(),
     "error_event": errors,
     "final_message": st.none() | st.booleans() | text,
+    "manner": st.sampled_from([[], "text_snapshots", ["indexes_zero", "framed_twice"]]),
 }
 replies = st.builds(ScriptedReply, **FIELDS)
 scripts = st.builds(
