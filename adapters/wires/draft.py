@@ -295,7 +295,7 @@ class Draft:
     def _has_content(self) -> bool:
         return bool(text_of(self.parts) or reasoning_of(self.parts) or calls_of(self.parts))
 
-    def _identified(self) -> tuple[Part, ...]:
+    def _identified(self, *, interrupted: bool) -> tuple[Part, ...]:
         """Return the parts with a unique id for each tool call, as results refer to it.
 
         A call that came twice, with its id, is one [HKUDS/nanobot#4443, rynfar/meridian#73]; and
@@ -303,7 +303,8 @@ class Draft:
         """
         taken: set[str] = set()
         delivered: set[tuple[str, str, str]] = set()
-        is_whole = self.stop[0] in ("stop", "tool_calls")
+        ends = ("stop", "tool_calls") if interrupted else (None, "stop", "tool_calls")
+        is_whole = self.stop[0] in ends
         digest = ""
         unique: list[Part] = []
         for part in self.parts:
@@ -331,7 +332,7 @@ class Draft:
         raw: object,
     ) -> Reply:
         """Make the reply."""
-        parts = self._identified()
+        parts = self._identified(interrupted=interrupted)
         text = text_of(parts)
         final_text = None
         if self.is_ordered:

@@ -13,7 +13,7 @@ from rungwise.adapters.provider.manners.catalogue import MANNERS
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, protocols, sdks
 from support.clocked import clocked
-from support.mannered import Mannered, is_awaited
+from support.mannered import Mannered
 from support.modes import follow, waits_into
 
 TEXT = "The kingfishers nest in the steep bank, well above the water."
@@ -51,7 +51,7 @@ def mannered(api: str, *, streams: bool, calls: bool) -> list[tuple[str, Scripte
     given: dict[str, Any] = {"text": "" if calls else TEXT, "calls": CALLS if calls else ()}
     for name, manner in MANNERS.items():
         case = Mannered(api, streams, (name,), chunk_size=8, **given)
-        if manner.is_in(api, streams=streams) and not case.lost and not is_awaited(case):
+        if manner.is_in(api, streams=streams) and not case.lost:
             reply = ScriptedReply(
                 given["text"], tool_calls=given["calls"], chunk_size=8, manner=name
             )

@@ -1,6 +1,6 @@
 """Replies said in manners: how they are drawn, said, read, and what should be read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -169,40 +169,6 @@ class Mannered:
             "interrupted": reply.interrupted,
             "failure": reply.failure and reply.failure.reason,
         }
-
-
-def is_let_go(case: Mannered, text: str) -> bool:
-    """Tell whether what is held of some snapshots is let go too soon: their pieces have few or many
-    characters, or the first ones are blank.
-    """
-    if case.api == "responses":
-        return not text.strip()
-    return not 6 <= case.chunk_size <= 32 or not text[: case.chunk_size].strip()
-
-
-NOT_YET: Final[Mapping[tuple[str, ...], Callable[[Mannered], bool]]] = {
-    ("text_snapshots",): lambda case: is_let_go(case, case.text),
-    ("reasoning_snapshots",): lambda case: is_let_go(case, case.reasoning),
-    ("text_again",): lambda case: case.api == "responses" and not case.text.strip(),
-    ("argument_snapshots",): lambda case: case.api in ("anthropic", "bedrock"),
-    # pieces that begin with a brace within the arguments are taken for copies
-    ("arguments_again",): lambda case: case.api in ("openai", "anthropic", "bedrock"),
-    ("calls_twice", "indexes_missing"): lambda case: case.api == "openai",
-    ("calls_twice", "indexes_zero"): lambda case: case.api == "openai",
-    ("names_split", "ids_repeated"): lambda case: True,
-    ("ids_new", "indexes_missing"): lambda case: case.api == "openai",
-    ("usage_total",): lambda case: case.api == "gemini",
-    ("bare_lines",): lambda case: True,
-    # what is held of a text is lost where the events come as a list
-    ("text_snapshots", "list_of_events"): lambda case: True,
-    ("reasoning_snapshots", "list_of_events"): lambda case: True,
-}
-"""The manners, and combinations of them, that the wires do not read yet, and in which replies."""
-
-
-def is_awaited(case: Mannered) -> bool:
-    """Tell whether a reply is said in a manner that is not read yet."""
-    return any(set(names) <= set(case.manners) and is_in(case) for names, is_in in NOT_YET.items())
 
 
 def _json(text: str) -> Any:

@@ -176,7 +176,7 @@ class ChatDecoder(StreamDecoder):
                 return None
             if choice.get("index") or choice.get("logprobs"):
                 return None
-            if "error" in choice or choice.get("provider_specific_fields"):
+            if "error" in choice or "usage" in choice or choice.get("provider_specific_fields"):
                 return None
             if not value.keys().isdisjoint(ELSEWHERE):
                 return None

@@ -93,7 +93,7 @@ def _mislabelled(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _unlabelled(_: DrawFn, reply: ValidReply) -> RawResponse:
-    return RawResponse([RawStep(reply.written(_gzip(reply)))], is_whole=False)
+    return reply.response(reply.written(_gzip(reply)))
 
 
 def _bytes_after(draw: DrawFn, reply: ValidReply) -> RawResponse:

@@ -124,7 +124,7 @@ def test_the_same_call_of_two_replies_has_two_ids(other: dict[str, Any]) -> None
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [({}, "{}"), (None, ""), ('{"bird": "her', '{"bird": "her'), ([1], "[1]"), (5, "5")],
+    [({}, "{}"), (None, "{}"), ('{"bird": "her', '{"bird": "her'), ([1], "[1]"), (5, "5")],
 )
 def test_arguments_are_handed_over_as_they_came(arguments: Any, expected: str) -> None:
     call = {"function": {"name": "look", "arguments": arguments}}
