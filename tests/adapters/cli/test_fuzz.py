@@ -34,7 +34,7 @@ from rungwise.fsm.call.budget import estimate
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.clocks import waiting
 from rungwise.fsm.call.conversation import answer, reading
-from rungwise.fsm.call.run import delivery, observe
+from rungwise.fsm.call.run import delivery, judging, observe
 from rungwise.fsm.engine.machine.run import machine_of
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
@@ -88,9 +88,9 @@ def proved(
 @pytest.mark.full
 def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
     with Fuzzer(backends=2, seed=7) as fuzzer:
-        found = fuzzer.run(examples=300)
+        found = fuzzer.run(examples=600)
     assert found is None, found.to_toml()
-    assert fuzzer.examples == fuzzer.coverage.paths == 300
+    assert fuzzer.examples == fuzzer.coverage.paths == 600
     assert all(extreme.certified for extreme in fuzzer.coverage.extremes)
     # Without a budget that runs out, every event comes about.
     coverage = fuzzer.coverage
@@ -221,6 +221,7 @@ def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def every_tool_call_is_whole(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reading, "is_cut", lambda *given: False)
+    patch.setattr(judging, "_fault_of", lambda *given: None)
 
 
 def reasks_are_free(patch: pytest.MonkeyPatch) -> None:
