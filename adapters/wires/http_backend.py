@@ -12,11 +12,10 @@ from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.draft import NO_END, classified, described
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.http_link import HttpLink
-from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.json_text import dump, is_event_stream, unframed
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
-from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
 from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.chain.link import AsksBy
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS

@@ -35,7 +35,10 @@ _WEIGHTS: Final[Mapping[bytes, int]] = {b"{": 240, b"[": 90, b",": 90}
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 _WHOLE_STRINGS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _WINDOW: Final = 2**16
-"""Bytes or characters that are looked at in one go."""
+"""Bytes that are looked at in one go."""
+_BOM: Final = b"\xef\xbb\xbf"
+_BEGINNING: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|error|):")
+_FRAME: Final = re.compile(rb"^\s{0,8}(?:(?:data|error):|(?:event|id|retry|):[^\n]*)", re.MULTILINE)
 
 
 def is_heavy(data: bytes) -> bool:
@@ -94,6 +97,36 @@ def load(data: bytes) -> Any:
         return json.loads(text, parse_int=whole)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def is_event_stream(body: bytes) -> bool:
+    """Tell whether a body begins like an event stream, possibly with a comment or an error.
+
+    No JSON begins so.
+    """
+    return _BEGINNING.match(body) is not None
+
+
+def unframed(body: bytes) -> bytes:
+    """Return the error in a body that a proxy framed as an event.
+
+    Any other body, and one larger than an error can be, stays unchanged.
+    """
+    if len(body) > _WINDOW or not is_event_stream(body):
+        return body
+    lines = body.lstrip(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return _FRAME.sub(b"", lines).strip().removesuffix(b"[DONE]")
+
+
+def framed(lines: bytes) -> bytes:
+    """Return bare JSON lines as the events that they stand for; nothing if they are none."""
+    events = []
+    for line in lines.lstrip(_BOM).splitlines():
+        if line.strip():
+            if not line.lstrip().startswith(b"{"):
+                return b""
+            events.append(b"data: %s\n\n" % line)
+    return b"".join(events) if len(events) > 1 else b""
 
 
 def object_in(data: bytes) -> dict[str, Any]:

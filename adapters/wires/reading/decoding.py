@@ -23,9 +23,9 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import as_json, load
+from rungwise.adapters.wires.json_text import as_json, framed, load
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.sse import EventReader, StreamReader, framed
+from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error

@@ -68,38 +68,6 @@ _FRAMES: Final = re.compile(rb"^(?:\s*data:)+")
 """What some proxies put before the data of an event that was framed already
 [paiml/aprender#2015, openclaw/openclaw#96497]."""
 _MOST_STRAYS: Final = 100
-_BEGINNING: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|error|):")
-_FRAME: Final = re.compile(rb"^\s{0,8}(?:(?:data|error):|(?:event|id|retry|):[^\n]*)", re.MULTILINE)
-
-
-def is_event_stream(body: bytes) -> bool:
-    """Tell whether a body begins like an event stream, possibly with a comment or an error.
-
-    No JSON begins so.
-    """
-    return _BEGINNING.match(body) is not None
-
-
-def unframed(body: bytes) -> bytes:
-    """Return the error in a body that a proxy framed as an event.
-
-    Any other body, and one larger than an error can be, stays unchanged.
-    """
-    if len(body) > PIECE or not is_event_stream(body):
-        return body
-    lines = body.lstrip(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return _FRAME.sub(b"", lines).strip().removesuffix(_DONE)
-
-
-def framed(lines: bytes) -> bytes:
-    """Return bare JSON lines as the events that they stand for; nothing if they are none."""
-    events = []
-    for line in lines.splitlines():
-        if line.strip():
-            if not _is_object(line):
-                return b""
-            events.append(b"data: %s\n\n" % line)
-    return b"".join(events) if len(events) > 1 else b""
 
 
 class EventHandler(Protocol):

@@ -160,7 +160,14 @@ class Items(Generic[I]):
         index: int | None = None,
         begins: bool = False,
     ) -> I:
-        """Return the item of an event, which may be the first that comes of it; see `find`."""
+        """Return the item of an event, which may be the first that comes of it.
+
+        Arguments:
+            kind: of the item.
+            id: the id that the event names, or "".
+            index: the index that it names, or None.
+            begins: whether it announces the item.
+        """
         item = self.find(kind, id=id, index=index, begins=begins)
         if item is None:
             return self.begin(kind, id=id, index=index)
