@@ -10,7 +10,13 @@ from attrs import define, evolve, field
 from rungwise.adapters.wires.chat import reply as completion
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers, own_in
-from rungwise.adapters.wires.chat.tools import ChatCall, calls_in, take_call, take_calls
+from rungwise.adapters.wires.chat.tools import (
+    ChatCall,
+    calls_in,
+    forget_calls,
+    take_call,
+    take_calls,
+)
 from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
@@ -320,5 +326,5 @@ class ChatDecoder(StreamDecoder):
         if own.size:
             self._own = own
         if calls_in(message):
-            self.assembly.items.clear()
+            forget_calls(self.assembly)
             take_calls(self.assembly, message)

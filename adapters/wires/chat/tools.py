@@ -162,6 +162,13 @@ def take_calls(assembly: Assembly[ChatCall], message: Mapping[str, Any]) -> None
             _add(assembly, item, piece, extras_of(call))
 
 
+def forget_calls(assembly: Assembly[ChatCall]) -> None:
+    """Forget the calls so far: a whole message replaces them."""
+    for item in assembly.items.all:
+        assembly.unshown -= len(item.id) + len(item.name) + item.arguments.size
+    assembly.items.clear()
+
+
 def _add(
     assembly: Assembly[ChatCall],
     item: ChatCall,

@@ -64,7 +64,7 @@ from rungwise.fsm.testing.scripted import ScriptedLink
 from rungwise.testing import ScriptedReply
 from support.drawn import chains, chunkings
 from support.sampling import examples
-from support.tables import OTHERS_OFF, redeclaring, row_of, tampered, unchecked
+from support.tables import OTHERS_OFF, limits, redeclaring, row_of, tampered, unchecked
 
 pytestmark = pytest.mark.sampled(1)  # what tests others is tested itself
 
@@ -269,9 +269,7 @@ FORGERIES: dict[str, list[Callable[[], Forged | tuple[Forged, dict[str, Any]]]]]
     ],
 }
 
-NOTHING = Policy(
-    limits=Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0)
-)
+NOTHING = Policy(limits=Limits(**limits()))
 PAID = Policy(budget=Budget(money=0.05))
 CENTS = Budget(money=0.00001)
 FEW = Budget(output_tokens=3)
