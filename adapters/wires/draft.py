@@ -150,9 +150,16 @@ NATIVE: Final = "native_finish_reason"
 """Where OpenRouter writes what the server behind it has said [reVrost/go-openrouter#43]."""
 
 
+NAMES: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason")
+"""The names of a finish reason in all protocols."""
+
+
 def finish_in(value: Mapping[str, Any], name: str, words: Mapping[str, StopReason]) -> object:
-    """Return the finish reason in an object, by its name in the protocol; see `decisive`."""
-    return decisive(value.get(name), value.get(NATIVE), words)
+    """Return the finish reason in an object, by its name here or in other protocols."""
+    own = value.get(name)
+    if own is None:
+        own = next((value[each] for each in NAMES if value.get(each) is not None), None)
+    return decisive(own, value.get(NATIVE), words)
 
 
 def decisive(own: object, native: object, words: Mapping[str, StopReason]) -> object:

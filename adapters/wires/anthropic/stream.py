@@ -102,13 +102,20 @@ def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 _EVENT: Final = frozenset({"type", "index", "delta"})
 """All members of an event with a piece of text."""
-_DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
+_DELTAS: Final[Mapping[str, tuple[str, type[Text] | type[Reasoning]]]] = {
     "text_delta": ("text", Text),
     "thinking_delta": ("thinking", Reasoning),
 }
 """The types of deltas with text: the member that holds it, and whether it is visible."""
 _INPUT: Final = "partial_json"
 """The member of a delta that holds a piece of the input of a tool."""
+
+
+def _type_of(delta: Mapping[str, Any]) -> str | None:
+    """Return the type of a delta that does not say it, by the member that it has."""
+    if _INPUT in delta:
+        return "input_json_delta"
+    return next((kind for kind, (name, _) in _DELTAS.items() if name in delta), None)
 
 
 @define(eq=False)
@@ -175,7 +182,7 @@ class AnthropicDecoder(BlockDecoder):
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
         kind = value.get("type")
-        if is_error or kind == "error":
+        if is_error or kind == "error" or (kind is None and value.get("error")):
             self.take_error(data)
         elif kind == "message_start":
             self._take_start(value.get("message"), data)
@@ -184,10 +191,12 @@ class AnthropicDecoder(BlockDecoder):
         elif kind == "content_block_delta":
             self._take_delta(value.get("index"), value.get("delta"), data)
         elif kind == "content_block_stop":
+            self._take_whole_block(value)
             self._end(index_of(value.get("index")))
         elif kind == "message_delta":
             self._take_end_of_message(value, data)
         elif kind == "message_stop":
+            self._take_any_stop(value, value.get("message"))
             self.started = self.finished = self.done = True
         elif kind != "ping":
             self.letters_beside += len(data)
@@ -243,7 +252,7 @@ class AnthropicDecoder(BlockDecoder):
         if not isinstance(delta, dict):
             return
         self.started = True
-        kind = delta.get("type")
+        kind = delta.get("type") or _type_of(delta)
         if isinstance(kind, str) and kind in _DELTAS:
             name, event_type = _DELTAS[kind]
             if isinstance(delta.get(name), str):
@@ -275,15 +284,37 @@ class AnthropicDecoder(BlockDecoder):
         if block is None:
             self.take_broken()  # arguments without a call
             return
-        self.take_arguments(block, delta.get(_INPUT))
+        self.take_arguments(block, delta.get(_INPUT, delta.get("text")))
+
+    def _take_whole_block(self, value: Mapping[str, Any]) -> None:
+        """Take a block that some gateway repeats at its end, where no piece of it has come."""
+        block = self.assembly.items.at(index_of(value.get("index")))
+        whole = value.get("content_block")
+        if block is None or block.is_over or not isinstance(whole, dict):
+            return
+        if block.kind in self.KINDS:
+            kind = (self.KINDS[block.kind], block.number)
+            self.assembly.settle(kind, text_in(whole, block.kind))
+        elif not block.arguments.size and whole.get("input"):
+            block.about["input"] = whole["input"]
+
+    def _take_any_stop(self, *places: Any) -> None:
+        """Take the stop reason of the first of some places that has one."""
+        for place in places:
+            reason = None
+            if isinstance(place, Mapping):
+                reason = finish_in(place, "stop_reason", STOP_REASONS)
+            if reason is not None:
+                self._take_stop(reason)
+                return
 
     def _take_end_of_message(self, value: Mapping[str, Any], data: bytes) -> None:
         """Take the stop reason and the tokens of the message."""
         self.started = True
         delta = value.get("delta")
         if isinstance(delta, dict):
+            self._take_any_stop(delta, value)
             if delta.get("stop_reason") is not None:
-                self._take_stop(finish_in(delta, "stop_reason", STOP_REASONS))
                 self._details = delta.get("stop_details") or self._details
             self.assembly.held += len(data)
         usage = value.get("usage")

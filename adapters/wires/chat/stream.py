@@ -18,6 +18,7 @@ from rungwise.adapters.wires.chat.tools import (
     take_calls,
 )
 from rungwise.adapters.wires.draft import (
+    NAMES,
     Draft,
     at_least,
     classified,
@@ -44,7 +45,7 @@ KINDS: Final[Mapping[str, Kind]] = {"content": TEXT, **dict.fromkeys(REASONING_F
 """What the members of a delta hold."""
 ENVELOPES: Final = frozenset(path[0] for path, what in ERRORS if what is None)
 """Members of a chunk that may hold an error next to a choice."""
-ELSEWHERE: Final = frozenset({"error", *(path[0] for path in USAGE if path != ("usage",))})
+ELSEWHERE: Final = frozenset({"error", *NAMES, *(path[0] for path in USAGE if path != ("usage",))})
 """Members of a chunk with more than its choice and its `usage`."""
 _OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
@@ -67,6 +68,7 @@ class ChatDecoder(StreamDecoder):
     _usage: dict[str, Any] | None = field(default=None, init=False)
     _is_counted: bool = field(default=False, init=False)
     _finish: object = field(default=None, init=False)
+    _has_strays: bool = field(default=False, init=False)  # whether data came that is no chunk
 
     def _make_reader(self) -> EventReader:
         return EventReader()  # an event with a name is read in full
@@ -152,7 +154,10 @@ class ChatDecoder(StreamDecoder):
                 return malformed("the body has no usable choice")
             message = {}
         self._about = value
-        self._finish = finish_in(choice, "finish_reason", STOP_REASONS)
+        self._finish = None
+        for place in (choice, message, value):
+            if self._finish is None:
+                self._finish = finish_in(place, "finish_reason", STOP_REASONS)
         self._usage = completion.usage_in(value, choice)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
@@ -181,6 +186,8 @@ class ChatDecoder(StreamDecoder):
             if choice.get("finish_reason") is not None or value.get("usage") is not None:
                 return None
             if choice.get("index") or choice.get("logprobs"):
+                return None
+            if "finishReason" in choice or choice.get("stop_reason") is not None:
                 return None
             if "error" in choice or "usage" in choice or choice.get("provider_specific_fields"):
                 return None
@@ -264,6 +271,8 @@ class ChatDecoder(StreamDecoder):
             error = completion.error_in(value, choice, data)
             if error is not None:
                 self.take_error(error)
+        if "choices" not in value and not is_error and not completion.usage_in(value, choice):
+            self._has_strays = True
         if usage := completion.usage_in(value, choice):
             self.started = True  # a reply without a choice is paid for, too
             last = completion.usage_of(usage)
@@ -274,7 +283,10 @@ class ChatDecoder(StreamDecoder):
                 self._about[name] = value.get(name)
         if choice:
             self.started = True
-            finish = finish_in(choice, "finish_reason", STOP_REASONS)
+            finish = None
+            for place in (choice, choice.get("delta"), choice.get("message"), value):
+                if finish is None and isinstance(place, Mapping):
+                    finish = finish_in(place, "finish_reason", STOP_REASONS)
             if finish and finish != "null":
                 self._finish = settled(self._finish, finish, STOP_REASONS)
                 self.done = stop_of(self._finish, STOP_REASONS)[0] != "error"
@@ -286,9 +298,16 @@ class ChatDecoder(StreamDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
         self._beside.stray(line)
+        self._has_strays = self._has_strays or not line.strip().startswith(b":")
         body = b"" if value is None else as_json(value).encode()
         if value is not None and completion.error_in(value, {}, body):
             self.take_error(body)
+
+    def take_end(self) -> None:
+        """End when the stream says so; what nobody can read may have said why, if no word did."""
+        super().take_end()
+        if self._finish is None and self._has_strays:
+            self.done = False
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         """Take a delta, or a message where there is none."""

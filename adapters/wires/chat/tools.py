@@ -31,7 +31,7 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a message or a delta unchanged, legacy function calls included."""
     calls = [call for call in list_of(message.get("tool_calls")) if isinstance(call, dict)]
     legacy = message.get("function_call")
-    if isinstance(legacy, dict):
+    if isinstance(legacy, dict) and not calls:  # some servers write one call both ways
         calls.append({"function": legacy})
     return calls
 

@@ -90,6 +90,7 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     )
 
 
+_CALLS: Final = ("functionCall", "function_call")
 _STEP: Final = re.compile(r"\.([^.\[\]]{1,200})|\['([^']{1,200})'\]|\[(\d{1,6})\]")
 """A step of a JSON path: `.name`, `['name']` or `[index]`."""
 _LONGEST_PATH: Final = 50
@@ -112,7 +113,7 @@ class GatheredCall:
     @classmethod
     def of(cls, part: Mapping[str, Any], function_call: Mapping[str, Any]) -> GatheredCall:
         """Start from the part that holds a call, and its `functionCall`."""
-        extras = {name: value for name, value in part.items() if name != "functionCall"}
+        extras = {name: value for name, value in part.items() if name not in _CALLS}
         if function_call.get("id"):
             extras["id"] = function_call["id"]
         call = cls(text_in(function_call, "id"), text_in(function_call, "name"), extras)
@@ -128,8 +129,10 @@ class GatheredCall:
     def take(self, function_call: Mapping[str, Any]) -> None:
         """Take a call, or the next piece of one."""
         self.is_open = function_call.get("willContinue") is True
-        if function_call.get("args") is not None:
-            self._args = function_call["args"]
+        for name in ("args", "arguments"):
+            if function_call.get(name) is not None:
+                self._args = function_call[name]
+                break
         for piece in list_of(function_call.get("partialArgs")):
             if isinstance(piece, dict):
                 self._take_piece(piece)

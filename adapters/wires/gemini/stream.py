@@ -209,7 +209,7 @@ class GeminiDecoder(StreamDecoder):
     def _take_part(self, part: Mapping[str, Any]) -> None:
         """Take a part of any kind."""
         text = part.get("text")
-        call = part.get("functionCall")
+        call = part.get("functionCall") or part.get("function_call")
         if isinstance(call, dict):
             self._take_call(part, call)
         elif isinstance(text, str) and part.get("thought") is True:
