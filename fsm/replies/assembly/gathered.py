@@ -84,7 +84,7 @@ class GatheredText:
 
         Return what is new in it. If it differs from what came, it replaces that.
         """
-        if not text.strip() and self.text.strip():
+        if not text.strip() and self.size > len(text):
             return ""  # an empty final form erases nothing
         before = None
         # A text of less than half the size is not compared, so that the work stays proportional to
