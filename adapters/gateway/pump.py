@@ -120,7 +120,7 @@ class Pump:
         return self.call.hold or (returns is not None and returns.get("type") != "object")
 
     @property
-    def _said(self) -> str:
+    def _given(self) -> str:
         """Return the text that the program has, or has had held back for it."""
         return "".join(self._text) if self._holds else self._handed.text
 
@@ -220,7 +220,7 @@ class Pump:
     def broken_off(self, problem: Problem) -> bytes:
         """Return the error that ends the stream."""
         self._change(
-            text=self._said,
+            text=self._given,
             reasoning="".join(self._thoughts),
             error_event=problem.event(),
         )

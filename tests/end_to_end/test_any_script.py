@@ -76,7 +76,8 @@ FINISHES = (
     "banana",
     "error",
 )
-HONEST_FINISHES = ("stop", "tool_calls", None)
+HONEST_FINISHES = ("stop", "tool_calls", "", None)
+"""Those of a reply that is `done`: without a word, the terminal event says that it has ended."""
 ERRORS = (
     {"message": "The server had an error.", "type": "server_error"},
     {"message": "Slow down.", "code": "rate_limit_exceeded"},

@@ -10,9 +10,8 @@ from attrs import field, frozen
 from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.provider.manners.framing import Frames
 from rungwise.adapters.provider.manners.speech import Change, Speech
+from rungwise.fsm.replies.assembly.gathered import ENOUGH
 
-ENOUGH: Final = 30
-"""Characters from which on a text that came again is no coincidence."""
 FEW: Final = "another reply has the same bytes: the pieces are too few or too short to tell"
 ONCE: Final = "another reply has the same bytes: that text, said twice"
 UNCOUNTED: Final = "the tokens are not counted"

@@ -131,9 +131,7 @@ class _MessageBlock(Block):
         elif self.kind == "thinking":
             block |= {"thinking": text, "signature": self.signature}
         elif self.kind == "tool_use":
-            # some servers send it at once [AntSeed/antseed#15]; an empty piece adds nothing
-            if self.arguments.size or not self.about.get("input"):
-                block["input"] = self.arguments.text or (self.is_over and {})
+            block["input"] = self.input
         elif self.is_over:
             for name, buffer in self.texts.items():
                 block[name] = buffer.getvalue()
@@ -314,8 +312,7 @@ class AnthropicDecoder(BlockDecoder):
         delta = value.get("delta")
         if isinstance(delta, dict):
             self._take_any_stop(delta, value)
-            if delta.get("stop_reason") is not None:
-                self._details = delta.get("stop_details") or self._details
+            self._details = delta.get("stop_details") or self._details
             self.assembly.held += len(data)
         usage = value.get("usage")
         if isinstance(usage, dict):

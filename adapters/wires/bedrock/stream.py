@@ -110,9 +110,7 @@ class _ConverseBlock(Block):
                 reasoning = {"redactedContent": _joined(self.sealed)}
                 yield from opaque_parts({"reasoningContent": reasoning}, provider)
         elif self.kind == "toolUse" and self.about.get("type") != SERVERS:
-            input = self.arguments.text or arguments_of(self.about.get("input"))
-            input = input or ("{}" if self.is_over else "")
-            yield from parts_of({"toolUse": {**self.about, "input": input}}, provider)
+            yield from parts_of({"toolUse": {**self.about, "input": self.input}}, provider)
         elif self.kind == "toolUse" and self.is_over:  # of a tool that the server runs
             try:
                 value = load(self.arguments.text.encode() or b"{}")

@@ -16,11 +16,12 @@ from rungwise.adapters.wires.chat.dialects import (
     ERRORS,
     REASONING_FIELDS,
     REFUSALS,
+    STOP_REASONS,
     USAGE,
     found_at,
 )
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
-from rungwise.adapters.wires.draft import beyond, count_of
+from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.replies.assembly.gathered import GatheredText
@@ -188,6 +189,17 @@ def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -
     error = choice.get("error")
     if error:
         return as_json({"error": error}).encode()
+    return None
+
+
+def finish_in_any(*places: Any) -> object:
+    """Return the finish reason of the first of some objects that has one, or None."""
+    for place in places:
+        finish = None
+        if isinstance(place, Mapping):
+            finish = finish_in(place, "finish_reason", STOP_REASONS)
+        if finish is not None:
+            return finish
     return None
 
 

@@ -22,7 +22,6 @@ from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
     classified,
-    finish_in,
     grown,
     malformed,
     raw_of,
@@ -154,10 +153,7 @@ class ChatDecoder(StreamDecoder):
                 return malformed("the body has no usable choice")
             message = {}
         self._about = value
-        self._finish = None
-        for place in (choice, message, value):
-            if self._finish is None:
-                self._finish = finish_in(place, "finish_reason", STOP_REASONS)
+        self._finish = completion.finish_in_any(choice, message, value)
         self._usage = completion.usage_in(value, choice)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
@@ -187,7 +183,9 @@ class ChatDecoder(StreamDecoder):
                 return None
             if choice.get("index") or choice.get("logprobs"):
                 return None
-            if "finishReason" in choice or choice.get("stop_reason") is not None:
+            if choice.get("stop_reason") is not None:
+                return None
+            if "finishReason" in choice or "stopReason" in choice or "done_reason" in choice:
                 return None
             if "error" in choice or "usage" in choice or choice.get("provider_specific_fields"):
                 return None
@@ -283,10 +281,9 @@ class ChatDecoder(StreamDecoder):
                 self._about[name] = value.get(name)
         if choice:
             self.started = True
-            finish = None
-            for place in (choice, choice.get("delta"), choice.get("message"), value):
-                if finish is None and isinstance(place, Mapping):
-                    finish = finish_in(place, "finish_reason", STOP_REASONS)
+            finish = completion.finish_in_any(
+                choice, choice.get("delta"), choice.get("message"), value
+            )
             if finish and finish != "null":
                 self._finish = settled(self._finish, finish, STOP_REASONS)
                 self.done = stop_of(self._finish, STOP_REASONS)[0] != "error"

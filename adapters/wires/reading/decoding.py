@@ -253,6 +253,20 @@ class Block(Item, ABC):
     signature: Any = field(default=None, init=False)  # of reasoning
     citations: list[Any] = field(factory=list, init=False)  # of text
 
+    @property
+    def input(self) -> str:
+        """Return the arguments of a call as JSON text.
+
+        Some servers send them with the start of it [AntSeed/antseed#15]; an empty piece adds
+        nothing. A call that is over and brought none has an empty object.
+        """
+        text = self.arguments.text
+        if not text and self.about.get("input"):
+            text = arguments_of(self.about["input"])
+        if not text and self.is_over:
+            text = "{}"
+        return text
+
     @abstractmethod
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         """Yield its parts; `text` is its text or reasoning."""

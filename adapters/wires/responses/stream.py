@@ -174,18 +174,15 @@ class ResponsesDecoder(StreamDecoder):
     # where things belong
 
     def _item(self, value: Mapping[str, Any], kind: str, *, begins: bool = False) -> Any:
-        """Return the item of an event; see `Items.of`."""
+        """Return the item of an event; see `Items.find`."""
         self.started = True
         index = value.get("output_index")
-        items = self.assembly.items
-        came = len(items.all)
-        item = items.of(
-            kind,
-            id=text_in(value, "item_id"),
-            index=index if type(index) is int else None,
-            begins=begins,
-        )
-        if len(items.all) > came:
+        if type(index) is not int:
+            index = None
+        id = text_in(value, "item_id")
+        item = self.assembly.items.find(kind, id=id, index=index, begins=begins)
+        if item is None:
+            item = self.assembly.items.begin(kind, id=id, index=index)
             self._events.forget()  # the same names may be those of another item now
         return item
 

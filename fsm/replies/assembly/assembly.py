@@ -33,7 +33,9 @@ class Assembly(Generic[I]):
 
     make: Callable[[str], I]
     """Returns an item of a kind, such as a message, a call or a block."""
-    items: Items[I] = field(default=Factory(lambda self: Items(self.make), takes_self=True))
+    items: Items[I] = field(
+        default=Factory(lambda self: Items(self.make), takes_self=True), init=False
+    )
     texts: dict[Kind, GatheredText] = field(factory=dict, init=False)
     refusal: GatheredText = field(factory=GatheredText, init=False)
     """The refusal, in a protocol where there is one for the whole reply."""
@@ -116,8 +118,7 @@ class Assembly(Generic[I]):
 
     def deltas(self) -> list[Text | Reasoning]:
         """Return what may be shown since the last time; adjacent pieces are one delta."""
-        if self._new:
-            self.flush()
+        self.flush()
         out = self._out
         self._out = []
         return out
@@ -127,12 +128,10 @@ class Assembly(Generic[I]):
         if not self._new:
             return
         kind = self._kind
-        gathered = self.texts.get(kind) or self.text_at(kind)
-        new = gathered.add(self._new)
+        new = self.text_at(kind).add(self._new)
         self._new = []
         self.letters += len(new)
-        if new:
-            self._show(kind, new)
+        self._show(kind, new)
 
     def release(self) -> None:
         """Show what was held back: nothing follows that would tell what it is."""

@@ -152,29 +152,6 @@ class Items(Generic[I]):
             return None
         return max(last, key=lambda item: item.number)
 
-    def of(
-        self,
-        kind: str,
-        *,
-        id: str = "",
-        index: int | None = None,
-        begins: bool = False,
-    ) -> I:
-        """Return the item of an event, which may be the first that comes of it.
-
-        Arguments:
-            kind: of the item.
-            id: the id that the event names, or "".
-            index: the index that it names, or None.
-            begins: whether it announces the item.
-        """
-        item = self.find(kind, id=id, index=index, begins=begins)
-        if item is None:
-            return self.begin(kind, id=id, index=index)
-        if index is not None:
-            self._by_index[index] = item
-        return item
-
     def find(
         self,
         kind: str,
@@ -192,8 +169,25 @@ class Items(Generic[I]):
             begins: whether it announces the item.
         """
         item = self._by_id.get(id)
-        if item is not None:
-            return item
+        if item is None:
+            item = self._of_new_id(kind, id, index, begins=begins)
+        if item is not None and index is not None:
+            self._by_index[index] = item
+        return item
+
+    def _of_new_id(
+        self,
+        kind: str,
+        id: str,
+        index: int | None,
+        *,
+        begins: bool,
+    ) -> I | None:
+        """Return the item of an event whose id is new, or None if it is new itself.
+
+        Arguments:
+            kind, id, index, begins: as for `find`.
+        """
         there = None if index is None else self._by_index.get(index)
         if there is not None and there.kind in ("", kind):
             is_another = there.is_over or (id and there.id)

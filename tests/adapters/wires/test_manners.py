@@ -12,7 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rungwise import ToolCall
+from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.adapters.http.encodings import encoding_of, plain
+from rungwise.adapters.wires.draft import NAMES
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.replies.assembly.arguments import Arguments
 from rungwise.fsm.replies.assembly.gathered import GatheredText
@@ -445,3 +447,134 @@ def test_a_reply_without_choices_is_paid_for(api: str) -> None:
         assert isinstance(reply, Reply)
         assert reply.usage.input_tokens == 5000
         assert not reply.text
+
+
+# what gateways in front of another protocol leave under its names, or in its places
+
+
+CUT = "In the"
+FINISHES = [
+    *[{"choices": [{"index": 0, "delta": {"content": CUT}, name: "length"}]} for name in NAMES],
+    {"choices": [{"index": 0, "delta": {"content": CUT, "finish_reason": "length"}}]},
+    {"choices": [{"index": 0, "delta": {"content": CUT}}], "finish_reason": "length"},
+]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("chunk", FINISHES)
+def test_a_finish_word_of_chat_counts_wherever_it_stands(chunk: Any) -> None:
+    before = {"choices": [{"index": 0, "delta": {"content": "Herons. "}}]}
+    came = read("openai", events(before, before, chunk) + b"data: [DONE]\n\n")
+    assert came.stop_reason == "length"
+    assert came.text == "Herons. Herons. In the"
+    [choice] = chunk["choices"]
+    [message] = [choice.pop("delta")]
+    assert whole("openai", {**chunk, "choices": [{**choice, "message": message}]}).stop_reason == (
+        "length"
+    )
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [{"type": "message_delta", "delta": {}, "stop_reason": "max_tokens"}],
+        [{"type": "message_delta", "delta": {"stopReason": "max_tokens"}}],
+        [{"type": "message_delta", "delta": {"finish_reason": "max_tokens"}}],
+        [{"type": "message_stop", "stop_reason": "max_tokens"}],
+        [{"type": "message_stop", "message": {"stop_reason": "max_tokens"}}],
+    ],
+)
+def test_a_stop_reason_of_messages_counts_wherever_it_stands(ends: Any) -> None:
+    said = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": CUT}}
+    came = read("anthropic", events(said, *ends, {"type": "message_stop"}))
+    assert (came.stop_reason, came.text) == ("length", CUT)
+
+
+@pytest.mark.parametrize(
+    "stray", [b"data: Internal Server Error\n\n", b'data: {"detail": "worker died"}\n\n']
+)
+def test_an_end_without_a_word_behind_what_nobody_can_read_is_a_cut(stray: bytes) -> None:
+    said = events({"choices": [{"index": 0, "delta": {"content": CUT}}]})
+    done = b"data: [DONE]\n\n"
+    assert read("openai", said + stray + done).interrupted
+    assert not read("openai", said + b"data: : PROCESSING\n\n" + done).interrupted
+    word = events({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    assert not read("openai", said + stray + word + done).interrupted
+
+
+OWL = {"bird": "owl"}
+USE = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+END = [
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+    {"type": "message_stop"},
+]
+
+
+def block(*values: Any, **ends: Any) -> list[Any]:
+    start = {"type": "content_block_start", "index": 0, "content_block": USE}
+    return [start, *values, {"type": "content_block_stop", "index": 0, **ends}, *END]
+
+
+def input_delta(**delta: Any) -> Any:
+    return {"type": "content_block_delta", "index": 0, "delta": delta}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    "said",
+    [
+        block(input_delta(partial_json='{"bird":"owl"}')),
+        block(input_delta(type="input_json_delta", text='{"bird":"owl"}')),
+        block(content_block={**USE, "input": OWL}),
+    ],
+)
+def test_the_input_of_a_call_in_messages_is_found(said: Any) -> None:
+    [call] = read("anthropic", events(*said)).tool_calls
+    assert json.loads(call.arguments) == OWL
+
+
+def test_a_call_without_input_whose_block_never_ends_has_an_empty_object() -> None:
+    start, _, *rest = block()
+    [call] = read("anthropic", events(start, *rest)).tool_calls
+    assert call.arguments == "{}"
+    [call] = read("anthropic", events(start)).tool_calls
+    assert call.arguments == ""
+
+
+def test_texts_of_messages_without_a_type_and_at_the_end_of_their_block() -> None:
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}
+    whole_block = {"type": "text", "text": CUT}
+    stop = {"type": "content_block_stop", "index": 0, "content_block": whole_block}
+    assert read("anthropic", events(start, input_delta(text=CUT), *END)).text == CUT
+    assert read("anthropic", events(start, stop, *END)).text == CUT
+    assert read("anthropic", events(start, input_delta(text=CUT), stop, *END)).text == CUT
+
+
+@pytest.mark.parametrize("name", ["functionCall", "function_call"])
+@pytest.mark.parametrize("member", ["args", "arguments"])
+def test_a_call_of_gemini_under_other_names(name: str, member: str) -> None:
+    parts = [{"text": "Look."}, {name: {"name": "look", member: OWL}}]
+    value = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    for came in (whole("gemini", value), read("gemini", events(value))):
+        [call] = came.tool_calls
+        assert (call.name, json.loads(call.arguments)) == ("look", OWL)
+
+
+def test_the_input_of_a_call_in_converse_at_its_start() -> None:
+    start = {"toolUse": {"toolUseId": "c1", "name": "look", "input": OWL}}
+    frames = (
+        frame("contentBlockStart", {"contentBlockIndex": 0, "start": start}),
+        frame("contentBlockStop", {"contentBlockIndex": 0}),
+        frame("messageStop", {"stopReason": "tool_use"}),
+    )
+    [call] = read("bedrock", b"".join(frames)).tool_calls
+    assert json.loads(call.arguments) == OWL
+
+
+def test_one_call_in_both_members_of_a_message_is_one() -> None:
+    function = {"name": "look", "arguments": '{"bird":"owl"}'}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    message = {"role": "assistant", "tool_calls": calls, "function_call": function}
+    value = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    assert [call.id for call in whole("openai", value).tool_calls] == ["c1"]
