@@ -18,18 +18,17 @@ from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.replies.failures.classify import classify_response
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import (
-    OpaquePart,
     Part,
-    TextPart,
     ToolCall,
     calls_of,
+    final_text_of,
     reasoning_of,
     text_of,
 )
 from rungwise.fsm.replies.reply import Reply, StopReason
 from rungwise.fsm.values.usage import Usage
 
-LARGEST_COUNT: Final = 10**12
+_LARGEST: Final = 10**12
 """The largest count of tokens that is believed."""
 LONGEST_WORD: Final = 200
 """The most characters of a finish reason or a model's id that go into the journal."""
@@ -159,6 +158,10 @@ def finish_in(value: Mapping[str, Any], name: str, words: Mapping[str, StopReaso
     own = value.get(name)
     if own is None:
         own = next((value[each] for each in NAMES if value.get(each) is not None), None)
+    if own is None:
+        # gpt-4-vision-preview's, and of gateways that were written for it [openai-node#479]
+        details = value.get("finish_details")
+        own = details.get("type") if isinstance(details, dict) else None
     return decisive(own, value.get(NATIVE), words)
 
 
@@ -180,6 +183,24 @@ def decisive(own: object, native: object, words: Mapping[str, StopReason]) -> ob
     is_worse = own_reason in _CLEAN and native_reason in _CUTS
     is_known = own_reason == "unknown" and native_reason not in (None, "unknown")
     return native if is_worse or is_known else own
+
+
+def count_of(value: object) -> int:
+    """Return a count of tokens, which may be written as text; 0 for anything else."""
+    if isinstance(value, str) and len(value) < 16 and value.isdecimal():
+        value = int(value)
+    if type(value) in (int, float) and 0 < value <= _LARGEST and value == int(value):  # type: ignore[operator, call-overload]
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    return 0
+
+
+def beyond(total: int, counted: int) -> int:
+    """Return the tokens that only the total of a report shows.
+
+    They were written and are paid for: some gateways count thoughts nowhere else
+    [mozilla-ai/any-llm#1290].
+    """
+    return max(0, total - counted)
 
 
 _MOST_COUNTS: Final = 100
@@ -213,22 +234,6 @@ def at_least(usage: Usage, parts: Sequence[Part]) -> Usage:
         reasoning_tokens=reasoning,
         estimated=True,
     )
-
-
-def count_of(value: object) -> int:
-    """Return a count of tokens; 0 for anything that is not a count."""
-    if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):  # type: ignore[operator, call-overload]
-        return int(value)  # type: ignore[call-overload, no-any-return]
-    return 0
-
-
-def beyond(total: int, counted: int) -> int:
-    """Return the tokens that only the total of a report shows.
-
-    They were written and are paid for: some gateways count thoughts nowhere else
-    [mozilla-ai/any-llm#1290].
-    """
-    return max(0, total - counted)
 
 
 def raw_of(value: object, body: bytes) -> object:
@@ -368,20 +373,6 @@ class Draft:
             failure=failure,
             raw=raw,
         )
-
-
-def final_text_of(parts: Sequence[Part]) -> str | None:
-    """Return the text after the last tool call, server tools included.
-
-    None if no text stands before it: then it is the whole text.
-    """
-    start = 0
-    for index, part in enumerate(parts):
-        if isinstance(part, ToolCall | OpaquePart):
-            start = index + 1
-    if any(isinstance(part, TextPart) for part in parts[:start]):
-        return text_of(parts[start:])
-    return None
 
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:

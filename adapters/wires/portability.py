@@ -165,7 +165,11 @@ def _read(
                 yield message, None
 
 
-def portable(messages: Sequence[AnyMessage], rules: Rules, provider: str) -> tuple[Message, ...]:
+def portable(
+    messages: Sequence[AnyMessage],
+    rules: Rules,
+    provider: str,
+) -> tuple[Message, ...]:
     """Return a conversation in neutral parts that obeys the rules of a protocol."""
     neutral = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
     return _mended(_grouped(neutral), rules, provider)
@@ -220,7 +224,11 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(grouped)
 
 
-def _mended(messages: Sequence[Message], rules: Rules, provider: str) -> tuple[Message, ...]:
+def _mended(
+    messages: Sequence[Message],
+    rules: Rules,
+    provider: str,
+) -> tuple[Message, ...]:
     """Return grouped messages that obey the rules."""
     paired = _paired(messages, _Ids(rules, provider))
     joined = _joined([one for one in map(_with_something, paired) if one is not None], rules)

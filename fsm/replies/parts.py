@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from attrs import field, frozen
@@ -208,6 +208,20 @@ def text_of(parts: Iterable[Part]) -> str:
 def reasoning_of(parts: Iterable[Part]) -> str:
     """Return the joined text of all reasoning."""
     return "".join([part.text for part in parts if isinstance(part, ReasoningPart)])
+
+
+def final_text_of(parts: Sequence[Part]) -> str | None:
+    """Return the text after the last tool call, server tools included.
+
+    None if no text stands before it: then it is the whole text.
+    """
+    start = 0
+    for index, part in enumerate(parts):
+        if isinstance(part, ToolCall | OpaquePart):
+            start = index + 1
+    if any(isinstance(part, TextPart) for part in parts[:start]):
+        return text_of(parts[start:])
+    return None
 
 
 def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:

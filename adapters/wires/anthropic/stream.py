@@ -30,7 +30,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -153,6 +153,7 @@ class AnthropicDecoder(BlockDecoder):
     STOP_REASONS = STOP_REASONS
 
     _message: dict[str, Any] = field(factory=dict, init=False)  # its id and model, or all of it
+    _announced: int = field(default=0, init=False)  # blocks that came with its announcement
     _reports: list[dict[str, Any]] = field(factory=list, init=False)  # one of usage, or none yet
     _is_counted: bool = field(default=False, init=False)  # whether the output has been counted
     _details: object = field(default=None, init=False)  # why it refused
@@ -177,7 +178,7 @@ class AnthropicDecoder(BlockDecoder):
         text = delta.get(name)
         return ((event_type, index), text) if isinstance(text, str) else None
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
         kind = value.get("type")
         if is_error or kind == "error" or (kind is None and value.get("error")):
@@ -200,9 +201,15 @@ class AnthropicDecoder(BlockDecoder):
             self.letters_beside += len(data)
 
     def _take_start(self, message: Any, data: bytes) -> None:
-        """Take the announcement of the message; some servers put whole blocks into it."""
+        """Take the announcement of the message; some servers put whole blocks into it.
+
+        One of another message, in the midst of one, is a gateway's that has asked again.
+        """
         if not isinstance(message, dict):
             return
+        earlier = self._message.get("id", message.get("id"))
+        if self.assembly.items.all and not self.done and message.get("id", earlier) != earlier:
+            self.take_beginning()
         self.started = True
         about = {}
         for name in ("id", "model"):
@@ -214,6 +221,11 @@ class AnthropicDecoder(BlockDecoder):
         for index, block in enumerate(list_of(message.get("content"))):
             self._take_block(index, block, b"")
             self._end(index)
+        self._announced = len(self.assembly.items.all)
+
+    def _is_announced(self, block: _MessageBlock) -> bool:
+        """Tell whether a block came with the announcement of the message, and nothing since."""
+        return block.is_over and len(self.assembly.items.all) == self._announced
 
     def _report(self, usage: Any) -> None:
         """Take a report of the tokens so far."""
@@ -230,6 +242,9 @@ class AnthropicDecoder(BlockDecoder):
         if not isinstance(start, dict) or not isinstance(start.get("type"), str):
             return
         self.started = True
+        here = self.assembly.items.at(index_of(index))
+        if here is not None and self._is_announced(here):
+            self.take_beginning()
         block = self._begin(index_of(index), start["type"], start)
         if block.kind in self.KINDS:
             text = text_in(start, block.kind)
@@ -238,7 +253,7 @@ class AnthropicDecoder(BlockDecoder):
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
             if text:
-                self.take_piece((self.KINDS[block.kind], index_of(index)), text)
+                self.assembly.announce((self.KINDS[block.kind], block.number), text)
         elif block.kind == "tool_use":
             self.assembly.unshown += len(text_in(start, "name"))
         elif block.kind == "redacted_thinking":
@@ -287,9 +302,9 @@ class AnthropicDecoder(BlockDecoder):
     def _take_whole_block(self, value: Mapping[str, Any]) -> None:
         """Take a block that some gateway repeats at its end, where no piece of it has come."""
         block = self.assembly.items.at(index_of(value.get("index")))
-        whole = value.get("content_block")
-        if block is None or block.is_over or not isinstance(whole, dict):
+        if block is None or block.is_over:
             return
+        whole = mapping_of(value.get("content_block"))
         if block.kind in self.KINDS:
             kind = (self.KINDS[block.kind], block.number)
             self.assembly.settle(kind, text_in(whole, block.kind))

@@ -68,7 +68,11 @@ def _drop(body: Body, names: frozenset[str]) -> None:
                 body[place] = rest
 
 
-def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
+def _tool_config(
+    tools: Sequence[Any],
+    choice: Any,
+    turns: Sequence[PlainMessage],
+) -> Body | None:
     """Return the tools and how they may be called; None if there are none.
 
     The API requires them if the conversation has calls, even if none may be called. Where no tool

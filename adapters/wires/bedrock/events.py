@@ -131,7 +131,7 @@ class FrameReader(StreamReader):
         """Hand over an event, or an error in place of one."""
         if headers.get(":message-type") != "event":
             code = headers.get(":exception-type") or headers.get(":error-code") or ""
-            handler.take_error(_error(str(code), payload, headers.get(":error-message")))
+            handler.take_error(error_body(str(code), payload, headers.get(":error-message")))
             return
         name = str(headers.get(":event-type"))
         try:
@@ -152,7 +152,7 @@ class FrameReader(StreamReader):
             self._learned = headers
 
 
-def _error(code: str, payload: bytes, message: Any) -> bytes:
+def error_body(code: str, payload: bytes, message: Any) -> bytes:
     """Return an error in the form of a whole body.
 
     Arguments:

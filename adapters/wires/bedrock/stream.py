@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.anthropic.stream import opaque_parts, text_parts, thinking_parts
-from rungwise.adapters.wires.bedrock.events import FrameReader
+from rungwise.adapters.wires.bedrock.events import FrameReader, error_body
 from rungwise.adapters.wires.bedrock.plain import SERVERS
 from rungwise.adapters.wires.draft import (
     Draft,
@@ -155,7 +155,7 @@ class ConverseDecoder(BlockDecoder):
             return (Reasoning, index), thought["text"]
         return None
 
-    def take_value(
+    def take_event(
         self,
         value: Mapping[str, Any],
         data: bytes,
@@ -183,6 +183,8 @@ class ConverseDecoder(BlockDecoder):
             self._usage = event.get("usage")
             self.assembly.held += weight_of(data)
             self.finished = self.done
+        elif name.endswith("Exception"):  # which gateways may frame as any other event
+            self.take_error(error_body(name, data, None))
         else:
             self.letters_beside += len(data)
 

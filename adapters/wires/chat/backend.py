@@ -99,7 +99,11 @@ def type_not_sent(choice: Any, tools: Any) -> str | None:
     return kind
 
 
-def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, provider: str) -> bool:
+def _has_other_ids(
+    messages: Iterable[PlainMessage | Message],
+    rules: Rules,
+    provider: str,
+) -> bool:
     """Tell whether a tool call has an id that the server does not accept."""
     if rules.call_id is CHAT.rules.call_id:
         return False

@@ -171,7 +171,19 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
+def others_in(value: Mapping[str, Any], own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return all choices but the reply's own."""
+    choices = value.get("choices")
+    if not isinstance(choices, list):
+        return []
+    return [choice for choice in choices if isinstance(choice, dict) and choice is not own]
+
+
+def error_in(
+    value: Mapping[str, Any],
+    choice: Mapping[str, Any],
+    body: bytes,
+) -> bytes | None:
     """Return the error body in a response of status 200, or None.
 
     Arguments:
@@ -186,9 +198,9 @@ def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -
         if path[1:] == ("error",):
             return as_json({"error": error}).encode()
         return body
-    error = choice.get("error")
-    if error:
-        return as_json({"error": error}).encode()
+    for place in (choice, choice.get("delta"), choice.get("message")):
+        if isinstance(place, dict) and place.get("error"):
+            return as_json({"error": place["error"]}).encode()
     return None
 
 

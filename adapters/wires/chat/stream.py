@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, evolve, field
@@ -29,11 +29,12 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.provider_data import Aside, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.replies.assembly.assembly import Kind
+from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
@@ -68,6 +69,9 @@ class ChatDecoder(StreamDecoder):
     _is_counted: bool = field(default=False, init=False)
     _finish: object = field(default=None, init=False)
     _has_strays: bool = field(default=False, init=False)  # whether data came that is no chunk
+    # of choices besides the reply's own: the calls, which may be its own too, and the finish reason
+    _others: Assembly[ChatCall] | None = field(default=None, init=False)
+    _other_finish: object = field(default=None, init=False)
 
     def _make_reader(self) -> EventReader:
         return EventReader()  # an event with a name is read in full
@@ -75,7 +79,8 @@ class ChatDecoder(StreamDecoder):
     @property
     def size(self) -> int:
         """Return roughly how many bytes are held."""
-        return super().size + self._own.size + self._aside.size
+        others = 0 if self._others is None else self._others.size
+        return super().size + self._own.size + self._aside.size + others
 
     @property
     def written_beside(self) -> int:
@@ -100,8 +105,31 @@ class ChatDecoder(StreamDecoder):
         return evolve(reply, usage=at_least(reply.usage, reply.parts))
 
     def _calls(self) -> list[ToolCall]:
-        """Return the calls so far, in order."""
-        return [item.call(self.provider) for item in self.assembly.items.in_order()]
+        """Return the calls so far, in order.
+
+        GitHub Copilot says the text of a message of Claude's in one choice, and the calls in
+        another, which ends for them [ericc-ch/copilot-api].
+        """
+        items = self.assembly.items
+        if self._others is not None and not items.all and self._ends_for_others:
+            items = self._others.items
+        return [item.call(self.provider) for item in items.in_order()]
+
+    @property
+    def _ends_for_others(self) -> bool:
+        """Tell whether the calls of other choices are this reply's: one ends for its calls."""
+        own = stop_of(self._finish, STOP_REASONS)[0]
+        other = stop_of(self._other_finish, STOP_REASONS)[0]
+        return own in ("stop", "tool_calls") and "tool_calls" in (own, other)
+
+    def _take_others(self, choices: Iterable[Mapping[str, Any]]) -> None:
+        """Take the calls of choices that are not the reply's own."""
+        for choice in choices:
+            self._other_finish = choice.get("finish_reason") or self._other_finish
+            message = choice.get("delta") or choice.get("message")
+            for call in calls_in(mapping_of(message)):
+                self._others = self._others or Assembly(ChatCall)
+                take_call(self._others, call)
 
     def _draft(
         self,
@@ -160,6 +188,9 @@ class ChatDecoder(StreamDecoder):
         calls: list[ToolCall] = []
         if calls_in(message):
             take_calls(self.assembly, message)
+            calls = self._calls()
+        elif others := completion.others_in(value, choice):
+            self._take_others(others)
             calls = self._calls()
         draft = self._draft(texts, calls, own_in(message), message.get("annotations"))
         failure = None if error is None else classified(None, self.headers, error)
@@ -247,7 +278,7 @@ class ChatDecoder(StreamDecoder):
         else:
             self.assembly.arguments(item, text)
 
-    def take_value(
+    def take_event(
         self,
         value: Mapping[str, Any],
         data: bytes,
@@ -256,6 +287,7 @@ class ChatDecoder(StreamDecoder):
     ) -> None:
         """Take any other chunk."""
         choice = completion.first_choice(value)
+        self._take_others(completion.others_in(value, choice))
         # what no delta will show, before it replaces anything
         self._beside.take(value.get("choices"), choice)
         message = choice.get("message")
@@ -263,12 +295,9 @@ class ChatDecoder(StreamDecoder):
             self.assembly.flush()
             texts = [self.assembly.text_at(kind) for kind in (TEXT, REASONING)]
             self._beside.replace(message, [*texts, self.assembly.refusal])
-        if is_error:
-            self.take_error(data)
-        elif not choice or "error" in choice or not ENVELOPES.isdisjoint(value):
-            error = completion.error_in(value, choice, data)
-            if error is not None:
-                self.take_error(error)
+        error = data if is_error else completion.error_in(value, choice, data)
+        if error is not None:
+            self.take_error(error)
         if "choices" not in value and not is_error and not completion.usage_in(value, choice):
             self._has_strays = True
         if usage := completion.usage_in(value, choice):

@@ -190,3 +190,33 @@ def _put(root: Any, path: str, value: Any) -> None:
         else:
             return
         root = root[step]
+
+
+def call_in(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the call in a part, or None."""
+    call = part.get("functionCall") or part.get("function_call")
+    return call if isinstance(call, dict) else None
+
+
+def is_whole_again(
+    parts: Sequence[Mapping[str, Any]],
+    came: Sequence[Part],
+    provider: str,
+) -> bool:
+    """Tell whether the parts of a last event are all of the reply over again.
+
+    One call alone may be meant twice; with another one, or with a text, it is not.
+
+    Arguments:
+        parts: the parts of the event.
+        came: the reply so far.
+        provider: whose reply it is.
+    """
+    calls = [call for call in map(call_in, parts) if call is not None]
+    if not calls or len(parts) < 2 or len(calls) > len(came):
+        return False
+    texts = [text_in(part, "text") for part in parts if part.get("thought") is not True]
+    again = [GatheredCall.of({}, call).written(provider) for call in calls]
+    said = [(call.name, call.arguments) for call in again]
+    is_same = said == [(call.name, call.arguments) for call in calls_of(came)]
+    return is_same and "".join(texts) == text_of(came)

@@ -30,7 +30,9 @@ from rungwise.adapters.wires.gemini.reply import (
     FAILURES,
     STOP_REASONS,
     GatheredCall,
+    call_in,
     is_usage,
+    is_whole_again,
     usage_of,
 )
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
@@ -162,7 +164,7 @@ class GeminiDecoder(StreamDecoder):
         self._is_counted = last is not None and last.output_tokens > 0
         self._usage = grown(self._usage, usage)
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other object."""
         self._note_last()
         if is_error or value.get("error"):
@@ -186,19 +188,28 @@ class GeminiDecoder(StreamDecoder):
                 self.letters_beside += len(as_json(candidate.get("content")))
         if own is not None:
             self._note(value)
-            self._take_candidate(own)
+            self._take_candidate(own, value)
         elif is_usage(value.get("usageMetadata")):
             self._report(value["usageMetadata"])
 
-    def _take_candidate(self, candidate: Mapping[str, Any]) -> None:
-        """Take what is new of the reply: its parts, why it ended, and what comes besides."""
-        for part in list_of(mapping_of(candidate.get("content")).get("parts")):
+    def _take_candidate(self, candidate: Mapping[str, Any], value: Mapping[str, Any]) -> None:
+        """Take what is new of the reply: its parts, why it ended, and what comes besides.
+
+        Arguments:
+            candidate: the reply in an object.
+            value: the object.
+        """
+        finish = finish_in(candidate, "finishReason", ENDS)
+        finish = finish or finish_in(value, "finishReason", ENDS)
+        listed = list_of(mapping_of(candidate.get("content")).get("parts"))
+        parts = [part for part in listed if isinstance(part, dict)]
+        if finish and is_whole_again(parts, self.parts(), self.provider):
+            parts = []
+        for part in parts:
             if len(self._order) >= _MOST_PARTS:
                 self.take_broken()
                 return
-            if isinstance(part, dict):
-                self._take_part(part)
-        finish = finish_in(candidate, "finishReason", ENDS)
+            self._take_part(part)
         if finish and not self._is_blocked:
             self._finish = settled(self._finish, finish, ENDS)
             self.done = True
@@ -209,8 +220,8 @@ class GeminiDecoder(StreamDecoder):
     def _take_part(self, part: Mapping[str, Any]) -> None:
         """Take a part of any kind."""
         text = part.get("text")
-        call = part.get("functionCall") or part.get("function_call")
-        if isinstance(call, dict):
+        call = call_in(part)
+        if call is not None:
             self._take_call(part, call)
         elif isinstance(text, str) and part.get("thought") is True:
             self._take_thought(text, part)

@@ -59,6 +59,14 @@ def calls_in(message: Any) -> list[RawCall]:
     return calls_here
 
 
+def _finish_in(value: Mapping[str, Any]) -> object:
+    """Return the reason why a reply ended, beside its message or in it, or None."""
+    finish = finish_in(value, "done_reason", STOP_REASONS)
+    if finish is None:
+        finish = finish_in(mapping_of(value.get("message")), "done_reason", STOP_REASONS)
+    return finish
+
+
 _KINDS: Final[Mapping[str, Kind]] = {
     "content": (Text, "content"),
     "thinking": (Reasoning, "thinking"),
@@ -102,7 +110,7 @@ class OllamaDecoder(StreamDecoder):
             return _KINDS["thinking"], thought
         return None
 
-    def take_value(
+    def take_event(
         self,
         value: Mapping[str, Any],
         data: bytes,
@@ -112,18 +120,31 @@ class OllamaDecoder(StreamDecoder):
         """Take the object of any other line."""
         message = value.get("message")
         is_last = value.get("done") is True
+        if is_last and self._came(message):
+            message = {}
         if isinstance(message, dict) or is_last:
             self._take_message(value, message)
         elif not value.get("error"):
             self.letters_beside += len(data)
         if isinstance(value.get("logprobs"), list):
             self.assembly.held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
-        self._finish = finish_in(value, "done_reason", STOP_REASONS) or self._finish
+        self._finish = _finish_in(value) or self._finish
         self._usage = usage_of(value) or self._usage
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:
             self.finished = self.done = True
+
+    def _came(self, message: Any) -> bool:
+        """Tell whether the last message is the whole reply over again.
+
+        One call alone may be meant twice; only with another one, or with a text, it is not.
+        """
+        calls = calls_in(message)
+        text = text_in(message, "content")
+        if not calls or calls != self._calls or not (text or len(calls) > 1):
+            return False
+        return text == self.assembly.text_of(_KINDS["content"])
 
     def _take_message(self, value: Mapping[str, Any], message: Any) -> None:
         """Take what is new of the reply."""
@@ -188,7 +209,7 @@ class OllamaDecoder(StreamDecoder):
             return malformed("the body has neither a message nor an end")
         self._model = value.get("model")
         self._created = value.get("created_at")
-        self._finish = finish_in(value, "done_reason", STOP_REASONS)
+        self._finish = _finish_in(value)
         self._usage = usage_of(value)
         text = mended(text_in(message, "content"))
         reasoning = mended(text_in(message, "thinking"))

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.wires.backend import Decoder
+from rungwise.adapters.wires.counts import COUNTING, corrected, counted_in, more_of
 from rungwise.adapters.wires.draft import (
     NO_END,
     arguments_of,
@@ -32,6 +33,7 @@ from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
+from rungwise.fsm.values.usage import Usage
 
 SPARE: Final = 8192
 """Characters of possible non-text (signatures, a server's own lines) that are not counted."""
@@ -41,7 +43,7 @@ SPARE: Final = 8192
 class StreamDecoder(Decoder):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
-    A protocol says in `piece_in` which events hold only a piece of text, in `take_value` what any
+    A protocol says in `piece_in` which events hold only a piece of text, in `take_event` what any
     other event adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole
     body is. Texts grow in blocks, each under the key that its pieces name; a block is there from
     its first piece on, in that order.
@@ -67,6 +69,8 @@ class StreamDecoder(Decoder):
     was_stopped: bool = field(default=False, init=False)
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
+    _counts: Usage | None = field(default=None, init=False)  # the tokens that any event counted
+    _counted: int = field(default=0, init=False)  # the characters that had come by then
     _reader: StreamReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -90,7 +94,7 @@ class StreamDecoder(Decoder):
         """
 
     @abstractmethod
-    def take_value(
+    def take_event(
         self,
         value: Mapping[str, Any],
         data: bytes,
@@ -114,13 +118,16 @@ class StreamDecoder(Decoder):
             value = load(body)
         except ValueError:
             return self._lines(body)
-        if isinstance(value, dict):
-            reply = self.read_object(value, body)
-            is_unread = isinstance(reply, Failure) and reply.reason == "malformed"
-            if is_unread and is_bare_error(value):
-                return classified(None, self.headers, body)
+        if not isinstance(value, dict):
+            return self.read_other(value, body)
+        reply = self.read_object(value, body)
+        if isinstance(reply, Reply):
+            if reply.usage.estimated:
+                return _counted(reply, counted_in(value), is_all=True)
             return reply
-        return self.read_other(value, body)
+        if reply.reason == "malformed" and is_bare_error(value):
+            return classified(None, self.headers, body)
+        return reply
 
     def _lines(self, body: bytes) -> Reply | Failure:
         """Read a body that is no JSON as a whole: the events of a stream, with no frame around."""
@@ -199,15 +206,28 @@ class StreamDecoder(Decoder):
                     return whole
             elif self.done:
                 return malformed("the stream has no reply in it")
-        if self.done:
-            return self.reply(is_cut=False, cause=None)
-        return self.reply(is_cut=True, cause=failure)
+        if not self.done:
+            return self.reply(is_cut=True, cause=failure)
+        reply = self.reply(is_cut=False, cause=None)
+        if isinstance(reply, Reply):
+            return _counted(reply, self._counts, is_all=self._counted == self.assembly.written)
+        return reply
 
     # what the reader hands over
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the text or of the reasoning."""
         self.assembly.piece(kind, text)
+
+    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+        """Take an event, and the tokens that it counts in any place."""
+        self.take_event(value, data, is_error=is_error)
+        if COUNTING.isdisjoint(value):
+            return
+        if found := counted_in(value):
+            self.assembly.flush()
+            self._counts = more_of(self._counts, found)
+            self._counted = self.assembly.written
 
     def take_arguments(self, item: Item, piece: Any) -> None:
         """Take a piece of the arguments of a call, which some servers send as an object."""
@@ -230,6 +250,12 @@ class StreamDecoder(Decoder):
         if value is not None and (value.get("error") or is_bare_error(value)):
             self.take_error(as_json(value).encode())
 
+    def take_beginning(self) -> None:
+        """Forget what has come of the reply: the server says it from its beginning once more."""
+        has_halves = self.assembly.has_halves
+        self.assembly = Assembly(self.ITEM)
+        self.assembly.has_halves = has_halves
+
     def take_halves(self) -> None:
         """Note that strings may hold half a surrogate pair from now on."""
         self.assembly.has_halves = True
@@ -244,6 +270,17 @@ class StreamDecoder(Decoder):
         if not self.done:
             self.error = error
         self.finished = self.was_stopped = True
+
+
+def _counted(reply: Reply, found: Usage | None, *, is_all: bool) -> Reply:
+    """Return a reply with the tokens that were counted, if they had to be estimated.
+
+    Arguments:
+        reply, found, is_all: as for `corrected`.
+    """
+    if found is None or not reply.usage.estimated:
+        return reply
+    return evolve(reply, usage=corrected(reply.usage, found, is_all=is_all))
 
 
 @define(eq=False)
@@ -286,6 +323,11 @@ class BlockDecoder(StreamDecoder):
     _stop: object = field(default=None, init=False)  # the finish reason so far
     _current: Kind | None = field(default=None, init=False)  # of the last piece
     _place: Kind = field(default=(Text, None), init=False)  # and where it belongs
+
+    def take_beginning(self) -> None:
+        """Forget what has come of the reply."""
+        super().take_beginning()
+        self._current = None
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""

@@ -234,7 +234,12 @@ class ResponseItem(Item):
     # its texts in the order of arrival: their member, and the index there
     places: dict[tuple[str, int], None] = field(factory=dict, init=False)
 
-    def whole(self, text_of: Callable[[Kind], str], *, is_done: bool) -> dict[str, Any] | None:
+    def whole(
+        self,
+        text_of: Callable[[Kind], str],
+        *,
+        is_done: bool,
+    ) -> dict[str, Any] | None:
         """Return the item so far; None for an unfinished item that cannot be continued.
 
         Arguments:

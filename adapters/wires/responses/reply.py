@@ -44,8 +44,8 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
         status = mapping_of(response.get("incomplete_details")).get("reason") or status
     end = decisive(status, response.get(NATIVE), STOP_REASONS)
     reason, word = stop_of(end, STOP_REASONS)
-    # Some servers say `completed` all the same, and only the item says that it was cut.
-    if reason == "stop" and any(map(_is_cut, items)):
+    # Some servers say `completed` all the same, or no status; only the item says that it was cut.
+    if reason in (None, "stop") and any(map(_is_cut, items)):
         reason = "length"
     if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
         reason = "tool_calls"

@@ -111,7 +111,7 @@ class ResponsesDecoder(StreamDecoder):
             return
         super().take_piece(kind, text)
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
         kind = value.get("type")
         at = value.get("output_index")
@@ -137,6 +137,9 @@ class ResponsesDecoder(StreamDecoder):
         elif kind == "response.output_text.annotation.added":
             self._take_annotation(value)
         elif isinstance(value.get("response"), dict):
+            if kind == "response.created" and self.assembly.items.all:
+                self.take_beginning()
+                self._events.forget()
             if kind in _ENDS:
                 self._raw = raw_of(value["response"], data)
                 if self._raw is not None:
@@ -196,18 +199,31 @@ class ResponsesDecoder(StreamDecoder):
 
     # what the events add
 
-    def _take_text(self, name: str, value: Mapping[str, Any]) -> None:
-        """Take a piece of a text, or the whole of it."""
+    def _take_text(self, name: str, value: Mapping[str, Any], *, is_over: bool = True) -> None:
+        """Take a piece of a text, or the whole of it.
+
+        Arguments:
+            name: of the event.
+            value: the event.
+            is_over: whether the whole of it ends the text; else, it announces it.
+        """
         is_whole = name in _WHOLES
         key, member = _WHOLES[name] if is_whole else _DELTAS[name]
         item = self._item(value, "message" if key == "text" else "reasoning")
         index = _index(value.get(member))
         kind = self._kind(item, key, index)
         if is_whole:
-            self.assembly.settle(kind, text_in(value, "text"))
+            self._take_whole(kind, text_in(value, "text"), is_over=is_over)
         elif piece := text_in(value, "delta"):
             self.take_piece(kind, piece)
         self._keep_logprobs(item, index, value, is_whole=is_whole)
+
+    def _take_whole(self, kind: Kind, text: str, *, is_over: bool) -> None:
+        """Take a whole text, which its pieces may say once more if it is not over."""
+        if is_over:
+            self.assembly.settle(kind, text)
+        elif text:
+            self.assembly.announce(kind, text, is_settled=True)
 
     def _keep_logprobs(
         self, item: ResponseItem, index: int, value: Mapping[str, Any], *, is_whole: bool
@@ -258,7 +274,8 @@ class ResponsesDecoder(StreamDecoder):
             self._take_refusal({**value, "refusal": part["refusal"]})
         elif kind in ("output_text", "reasoning_text"):
             members = {"text": part.get("text"), "logprobs": part.get("logprobs")}
-            self._take_text(f"response.{kind}.done", {**value, **members})
+            is_over = value.get("type") == "response.content_part.done"
+            self._take_text(f"response.{kind}.done", {**value, **members}, is_over=is_over)
 
     def _begin_thought(self, value: Mapping[str, Any]) -> None:
         """Begin a part of a summary, behind a blank line if another one stands before it."""
@@ -286,7 +303,13 @@ class ResponsesDecoder(StreamDecoder):
         self.assembly.items.name(item, id)
         self._take_version(item, about, is_final=is_final)
 
-    def _take_version(self, item: ResponseItem, version: dict[str, Any], *, is_final: bool) -> None:
+    def _take_version(
+        self,
+        item: ResponseItem,
+        version: dict[str, Any],
+        *,
+        is_final: bool,
+    ) -> None:
         """Take the latest version of an item.
 
         Its texts join those of the deltas, and the rest replaces the old version.
@@ -303,13 +326,13 @@ class ResponsesDecoder(StreamDecoder):
             for index, part in enumerate(contents_of(version)):
                 if part.get("type") == "output_text":
                     text = text_in(part, "text")
-                    self.assembly.settle(self._kind(item, "text", index), text)
+                    self._take_whole(self._kind(item, "text", index), text, is_over=is_final)
             version = envelope_of(version)
         elif kind == "reasoning":
             for key in ("summary", "content"):
                 for index, part in enumerate(list_of(version.get(key))):
                     text = text_in(part, "text")
-                    self.assembly.settle(self._kind(item, key, index), text)
+                    self._take_whole(self._kind(item, key, index), text, is_over=is_final)
         else:
             arguments = arguments_of(version.get("input" if kind == CUSTOM else "arguments"))
             self.assembly.settle_arguments(item, arguments)

@@ -55,8 +55,12 @@ class Assembly(Generic[I]):
     @property
     def size(self) -> int:
         """Return roughly how many bytes are held."""
-        items = WEIGHT * len(self.items.all)
-        return items + self.letters + self.unshown + self.held
+        return WEIGHT * len(self.items.all) + self.written + self.held
+
+    @property
+    def written(self) -> int:
+        """Return how many characters of it have come, whether they are shown or not."""
+        return self.letters + self.unshown
 
     def piece(self, kind: Kind, text: str) -> None:
         """Take a piece of a text."""
@@ -109,6 +113,23 @@ class Assembly(Generic[I]):
         self.letters -= gathered.size
         new = gathered.settle(text)
         self.letters += gathered.size
+        self._show(kind, new)
+
+    def announce(self, kind: Kind, text: str, *, is_settled: bool = False) -> None:
+        """Take a text that stands in the announcement of its item.
+
+        Arguments:
+            kind: of the text.
+            text: the text.
+            is_settled: whether the protocol sends the whole text behind its pieces.
+        """
+        self.flush()
+        gathered = self.text_at(kind)
+        if gathered.size:
+            self.settle(kind, text)
+            return
+        new = gathered.announce(text, is_settled=is_settled)
+        self.letters += len(new)
         self._show(kind, new)
 
     def separate(self, delta: Text | Reasoning) -> None:

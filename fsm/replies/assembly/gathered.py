@@ -20,6 +20,10 @@ What is once more at the end is one piece that is all the text before it, in two
 line that stands there twice comes in two pieces, and stays. Such a piece is held until another one
 follows; if none does, it is no part of the text.
 
+A text that stands in the announcement of its item, where protocols have none, is its first piece or
+all of it, which the pieces say once more [LiteLLM 1.95, in front of chat models]. So pieces are
+held as long as they say what the announcement said: `announce`.
+
 A protocol that sends the whole text behind its pieces decides all of this: `settle`.
 """
 
@@ -53,6 +57,8 @@ class GatheredText:
     _held: list[str] = field(factory=list, init=False)  # those of them that were not handed out
     _first: int = field(default=0, init=False)  # characters of the first piece
     _copy: str = field(default="", init=False)  # a piece that is all of the text over again
+    _announced: str = field(default="", init=False)  # the text that pieces may say once more
+    _again: str = field(default="", init=False)  # what they have said of it
 
     @property
     def size(self) -> int:
@@ -62,10 +68,26 @@ class GatheredText:
     @property
     def text(self) -> str:
         """Return the text so far."""
-        return without_halves(self._text.getvalue() + "".join(self._held))
+        return without_halves(self._text.getvalue() + "".join(self._held) + self._again)
+
+    def announce(self, text: str, *, is_settled: bool) -> str:
+        """Take the text that stands in an announcement, and return what may be handed out.
+
+        Arguments:
+            text: the text.
+            is_settled: whether the protocol sends the whole text behind its pieces, which decides.
+        """
+        if is_settled or len(text) >= ENOUGH:
+            self._announced = text
+        self._text.write(text)
+        return text
 
     def add(self, pieces: Sequence[str]) -> str:
         """Take the next pieces, and return what may be handed out of them."""
+        if self._announced:
+            pieces = self._behind_announcement("".join(pieces))
+            if not pieces:
+                return ""
         if self.sends == "pieces" and len(pieces[-1]) < ENOUGH and not self._copy:
             text = "".join(pieces)
             self._text.write(text)
@@ -75,7 +97,8 @@ class GatheredText:
 
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
-        rest = self._ended()
+        rest = self._ended() + self._again
+        self._again = ""
         self._text.write(rest)
         return rest
 
@@ -84,6 +107,7 @@ class GatheredText:
 
         Return what is new in it. If it differs from what came, it replaces that.
         """
+        self._again = ""
         if not text.strip() and self.size > len(text):
             return ""  # an empty final form erases nothing
         before = None
@@ -130,6 +154,19 @@ class GatheredText:
             return ""
         self.comes_in_messages = self.comes_in_messages or message != ""
         return message
+
+    def _behind_announcement(self, new: str) -> list[str]:
+        """Return what pieces say beyond the text of the announcement; nothing as long as they may
+        say that.
+        """
+        said = self._again + new
+        announced = self._announced
+        if len(said) < len(announced) and announced.startswith(said):
+            self._again = said
+            return []
+        self._announced = self._again = ""
+        rest = said.removeprefix(announced)
+        return [rest] if rest else []
 
     def _added(self, piece: str) -> str:
         """Take one piece, and return what may be handed out."""

@@ -213,7 +213,11 @@ def _as_text(value: object) -> object:
     return value
 
 
-def _waits(headers: Mapping[str, str], body: object, message: str) -> Iterator[float | None]:
+def _waits(
+    headers: Mapping[str, str],
+    body: object,
+    message: str,
+) -> Iterator[float | None]:
     """Yield what each place of a response says, in the order in which they count; None for nothing
     usable.
     """

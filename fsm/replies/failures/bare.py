@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_WORDS: Final = ("message", "msg", "detail")
-_CODES: Final = ("code", "errcode", "status")
+_WORDS: Final = ("message", "msg", "detail", "error_msg", "error_message")
+_CODES: Final = ("code", "errcode", "error_code", "status")
 _OF_REPLIES: Final = ("choices", "candidates", "output", "content")
 _GOOD: Final = frozenset({"", "200", "ok", "success", "none", "null"})
 _BAD_STATUS: Final = frozenset({"error", "failed", "failure", "fail"})

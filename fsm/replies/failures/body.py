@@ -140,6 +140,8 @@ _FIRST_PLACES: Final = ("response", "error")
 _PLACES: Final = (
     "message",
     "msg",
+    "error_msg",
+    "error_message",
     "status_msg",
     "error_description",
     "detail",
@@ -161,6 +163,7 @@ _WORDS: Final = (
     "reason",
     "blockReason",
     "error_code",
+    "errcode",
     "status_code",
     "http_code",
     "quotaId",

@@ -43,7 +43,11 @@ from rungwise.fsm.replies.failures.rules import (
 from rungwise.fsm.replies.text.contents import without_halves
 
 
-def classify_response(status: int | None, headers: Mapping[str, str], body: object) -> Failure:
+def classify_response(
+    status: int | None,
+    headers: Mapping[str, str],
+    body: object,
+) -> Failure:
     """Classify a response that is a failure; never raises.
 
     Arguments:

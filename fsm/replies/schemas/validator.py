@@ -136,7 +136,12 @@ def _counted(name: str, check: Check, weights: dict[int, int]) -> Check:
         weights: the sizes of what keywords have in the schema, by their ids; this fills it.
     """
 
-    def counted(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    def counted(
+        validator: Any,
+        value: Any,
+        instance: Any,
+        schema: Mapping[str, Any],
+    ) -> Errors:
         """Check a value, as the library calls it.
 
         Arguments:
@@ -177,7 +182,12 @@ def _fault(words: str, context: list[ValidationError] | None = None) -> Validati
 # schema, the value that is checked, and the schema around the keyword.
 
 
-def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+def _unique(
+    validator: Any,
+    unique: Any,
+    instance: Any,
+    schema: Mapping[str, Any],
+) -> Errors:
     """Check that the items of an array differ from each other.
 
     Arguments:
@@ -215,7 +225,12 @@ def _some_of(
         yield _fault(f"must fit one of what it may be, and fits {fitting}")
 
 
-def _pattern(validator: Any, pattern: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+def _pattern(
+    validator: Any,
+    pattern: Any,
+    instance: Any,
+    schema: Mapping[str, Any],
+) -> Errors:
     """Check that a pattern is found in a text.
 
     Arguments:
@@ -241,7 +256,12 @@ def _pattern_properties(
                 yield from validator.descend(item, subschema, path=name, schema_path=pattern)
 
 
-def _additional(validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+def _additional(
+    validator: Any,
+    allowed: Any,
+    instance: Any,
+    schema: Mapping[str, Any],
+) -> Errors:
     """Check the members that have neither a name nor a pattern in the schema.
 
     Arguments:

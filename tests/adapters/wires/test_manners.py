@@ -578,3 +578,206 @@ def test_one_call_in_both_members_of_a_message_is_one() -> None:
     message = {"role": "assistant", "tool_calls": calls, "function_call": function}
     value = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     assert [call.id for call in whole("openai", value).tool_calls] == ["c1"]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("own", ["stop", "tool_calls"])
+def test_the_calls_of_another_choice_belong_to_a_reply_that_has_none(
+    own: str, indexed: bool
+) -> None:
+    call = {"id": "c1", "function": {"name": "look", "arguments": json.dumps(OWL)}}
+    texts: dict[str, Any] = {"message": {"content": CUT}, "finish_reason": own}
+    calls: dict[str, Any] = {"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+    if indexed:
+        texts["index"], calls["index"] = 0, 1
+    came = whole("openai", {"choices": [texts, calls]})
+    assert (came.text, [each.id for each in came.tool_calls]) == (CUT, ["c1"])
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"content": CUT}}]},
+        {"choices": [{"index": 1, "delta": {"tool_calls": [{"index": 0, **call}]}}]},
+        {"choices": [{"index": 1, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": own}]},
+    ]
+    came = read("openai", events(*chunks) + b"data: [DONE]\n\n")
+    assert (came.text, [each.id for each in came.tool_calls]) == (CUT, ["c1"])
+
+
+def test_another_answer_is_no_part_of_a_reply() -> None:
+    call = {"id": "c1", "function": {"name": "look", "arguments": "{}"}}
+    mine = {"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+    other = {"index": 1, "message": {"tool_calls": [{**call, "id": "c2"}], "content": "B"}}
+    came = whole("openai", {"choices": [mine, {**other, "finish_reason": "tool_calls"}]})
+    assert ([each.id for each in came.tool_calls], came.text) == (["c1"], "")
+    mine = {"index": 0, "message": {"content": CUT}, "finish_reason": "stop"}
+    assert not whole("openai", {"choices": [mine, {**other, "finish_reason": "stop"}]}).tool_calls
+
+
+def of_gemini(*parts: Any, finish: str | None = None) -> Any:
+    candidate = {"content": {"role": "model", "parts": [*parts]}}
+    return {"candidates": [{**candidate, **({"finishReason": finish} if finish else {})}]}
+
+
+def of_ollama(text: str, *calls: Any, done: bool = False) -> bytes:
+    tool_calls = [{"function": {"name": name, "arguments": args}} for name, args in calls]
+    message = {"role": "assistant", "content": text, "tool_calls": tool_calls}
+    return json.dumps({"message": message, "done": done}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [(CUT, ["look"]), ("", ["look", "see"]), (CUT, ["look", "look"])]
+)
+def test_a_reply_that_stands_once_more_in_the_last_event_is_one(
+    text: str, names: list[str]
+) -> None:
+    parts: list[Any] = [{"functionCall": {"name": name, "args": OWL}} for name in names]
+    if text:
+        parts.insert(0, {"text": text})
+    came = read("gemini", events(*map(of_gemini, parts), of_gemini(*parts, finish="STOP")))
+    assert (came.text, [call.name for call in came.tool_calls]) == (text, names)
+
+    calls = [(name, OWL) for name in names]
+    lines = [of_ollama(text), *(of_ollama("", call) for call in calls)]
+    came = read("ollama", b"".join([*lines, of_ollama(text, *calls, done=True)]))
+    assert (came.text, [call.name for call in came.tool_calls]) == (text, names)
+
+
+def test_a_call_that_is_meant_twice_is_two() -> None:
+    roll = {"functionCall": {"name": "roll", "args": {}}}
+    came = read("gemini", events(of_gemini(roll), of_gemini(roll, finish="STOP")))
+    assert len(came.tool_calls) == 2
+    line = of_ollama("", ("roll", {}))
+    assert len(read("ollama", line + of_ollama("", ("roll", {}), done=True)).tool_calls) == 2
+
+
+def message(id: str) -> Any:
+    return {"type": "message_start", "message": {"id": id, "role": "assistant"}}
+
+
+def said(text: str) -> list[Any]:
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}
+    return [start, *(input_delta(type="text_delta", text=each) for each in text.split("|"))]
+
+
+def of_responses(text: str) -> list[Any]:
+    created = {"type": "response.created", "response": {"id": "r1"}}
+    delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0}
+    return [created, *({**delta, "delta": each} for each in text.split("|"))]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_reply_that_begins_again_replaces_what_had_come(size: int) -> None:
+    events_ = [message("a"), *said("Herons |stand |st"), message("b"), *said(f"{CUT}| reeds"), *END]
+    assert read("anthropic", events(*events_), size).text == f"{CUT} reeds"
+    completed = {"type": "response.completed", "response": {"status": "completed"}}
+    events_ = [*of_responses("Herons |stand |st"), *of_responses(f"{CUT}| reeds"), completed]
+    assert read("responses", events(*events_), size).text == f"{CUT} reeds"
+
+
+def test_a_message_that_is_announced_twice_goes_on() -> None:
+    events_ = [message("a"), *said("Herons |stand"), message("a"), input_delta(text=" still")]
+    assert read("anthropic", events(*events_, *END)).text == "Herons stand still"
+
+
+def test_finish_reasons_in_other_places() -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": CUT}}]}
+    details = {"finish_details": {"type": "max_tokens"}, "index": 0, "delta": {}}
+    end = {"choices": [details]}
+    assert read("openai", events(chunk, end) + b"data: [DONE]\n\n").stop_reason == "length"
+    value = {**of_gemini({"text": CUT}), "finish_reason": "MAX_TOKENS"}
+    assert read("gemini", events(value)).stop_reason == "length"
+    message = {"content": CUT, "done_reason": "length"}
+    assert whole("ollama", {"message": message, "done": True}).stop_reason == "length"
+    written = {"type": "output_text", "text": CUT}
+    item = {"type": "message", "status": "incomplete", "content": [written]}
+    assert whole("responses", {"output": [item]}).stop_reason == "length"
+
+
+def test_errors_in_other_places() -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": CUT}}]}
+    failed = {"choices": [{"index": 0, "delta": {"error": {"message": "No.", "code": 503}}}]}
+    came = read("openai", events(chunk, failed) + b"data: [DONE]\n\n")
+    assert (came.interrupted, came.failure.reason) == (True, "overloaded")
+    value = {"error_code": 336501, "error_msg": "Rate limit reached"}
+    for failure in (whole("openai", value), read("openai", events(value))):
+        assert isinstance(failure, Failure)
+        assert (failure.reason, failure.message) == ("rate_limit", "Rate limit reached")
+    delta = {"contentBlockIndex": 0, "delta": {"text": CUT}}
+    frames = frame("contentBlockDelta", delta) + frame("throttlingException", {"message": "Slow."})
+    came = read("bedrock", frames)
+    assert (came.interrupted, came.failure.reason) == (True, "rate_limit")
+
+
+LINE = "Herons stand in the reeds, and wait."
+
+
+def test_a_text_at_the_start_of_its_block_and_in_pieces_is_one() -> None:
+    opening = {"type": "text", "text": LINE}
+    start = {"type": "content_block_start", "index": 0, "content_block": opening}
+    pieces = [input_delta(text=LINE[:9]), input_delta(text=LINE[9:])]
+    stop = {"type": "content_block_stop", "index": 0}
+    assert read("anthropic", events(start, *pieces, stop, *END)).text == LINE
+    assert read("anthropic", events(start, stop, *END)).text == LINE
+    more = [start, input_delta(text=" Still."), stop, *END]
+    assert read("anthropic", events(*more)).text == f"{LINE} Still."
+
+
+def test_blocks_in_the_announcement_of_a_message_that_come_again_are_the_same() -> None:
+    announced = message("a")
+    announced["message"]["content"] = [{"type": "text", "text": LINE}]
+    stop = {"type": "content_block_stop", "index": 0}
+    assert read("anthropic", events(announced, *END)).text == LINE
+    assert read("anthropic", events(announced, *said(LINE), stop, *END)).text == LINE
+    later = {"type": "content_block_start", "index": 1, "content_block": {"type": "text"}}
+    goes_on = {**input_delta(type="text_delta", text=" Still."), "index": 1}
+    assert read("anthropic", events(announced, later, goes_on, *END)).text == f"{LINE} Still."
+
+
+@given(st.lists(st.sampled_from(["Herons ", "stand ", "still. ", "x"]), min_size=1))
+@example(["Herons ", "stand ", "still. ", "Herons ", "stand "])
+def test_a_text_that_was_announced_is_said_once(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    gathered = GatheredText()
+    shown = gathered.announce(text, is_settled=True)
+    shown += "".join([gathered.add([piece]) for piece in pieces])
+    assert (gathered.text, shown + gathered.end()) == (text, text)
+
+    gathered = GatheredText()
+    shown = gathered.announce(text, is_settled=True)
+    shown += gathered.add(["And "]) + gathered.add(["on."])
+    assert (gathered.text, shown + gathered.end()) == (f"{text}And on.", f"{text}And on.")
+
+    gathered = GatheredText()
+    shown = gathered.announce(text, is_settled=True) + gathered.add([*pieces, "And "])
+    assert (gathered.text, shown + gathered.end()) == (f"{text}And ", f"{text}And ")
+
+
+def test_a_text_that_begins_as_its_announcement_does_is_whole() -> None:
+    gathered = GatheredText()
+    shown = gathered.announce(f"{LINE} ", is_settled=False)
+    shown += gathered.add([LINE[:7]]) + gathered.add([LINE[7:20]])
+    assert gathered.text == f"{LINE} {LINE[:20]}"
+    assert shown + gathered.end() == gathered.text
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_announced_text_of_responses_is_shown_once(size: int) -> None:
+    item = {"id": "m", "type": "message", "content": [{"type": "output_text", "text": LINE}]}
+    place = {"item_id": "m", "output_index": 0, "content_index": 0}
+    delta = {"type": "response.output_text.delta", **place}
+    part = {"type": "response.content_part.added", **place, "part": item["content"][0]}
+    events_ = [
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        part,
+        *({**delta, "delta": LINE[start : start + 9]} for start in range(0, len(LINE), 9)),
+        {"type": "response.output_text.done", **place, "text": LINE},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"status": "completed", "output": [item]}},
+    ]
+    decoder = backend("responses").decoder({})
+    data = events(*events_)
+    shown: list[Any] = []
+    for start in range(0, len(data), size):
+        shown += decoder.feed(data[start : start + size])
+    assert "".join([each.text for each in shown]) == LINE
+    reply: Any = decoder.close()
+    assert reply.text == LINE
