@@ -159,7 +159,7 @@ def finish_in(value: Mapping[str, Any], name: str, words: Mapping[str, StopReaso
     if own is None:
         own = next((value[each] for each in NAMES if value.get(each) is not None), None)
     if own is None:
-        # gpt-4-vision-preview's, and of gateways that were written for it [openai-node#479]
+        # gpt-4-vision-preview's, and that of gateways which were written for it
         details = value.get("finish_details")
         own = details.get("type") if isinstance(details, dict) else None
     return decisive(own, value.get(NATIVE), words)

@@ -16,6 +16,7 @@ from rungwise.adapters.provider.manners.places import (
     ARGUMENTS,
     CHOICE,
     CHUNK_CALL,
+    TEXT,
     Places,
     found,
     holders,
@@ -160,4 +161,39 @@ def with_message_at_the_end(events: Events, speech: Speech) -> Events:
         choice = found(event.value, CHOICE)
         if message and found(choice, ("finish_reason",)):
             choice["message"] = message
+    return events
+
+
+def with_announced_text(events: Events, speech: Speech) -> Events:
+    """Say a text in the announcement of its block or item, too."""
+    wholes = TEXT[speech.api].wholes(events)
+    for event in events:
+        text = wholes.get(TEXT[speech.api].item_of(event))
+        for part in _announced_in(event.value) if text else ():
+            part["text"] = text
+    return events
+
+
+def _announced_in(value: Any) -> list[dict[str, Any]]:
+    """Return the parts with a text in an announcement, none of which has any yet."""
+    kind = found(value, ("type",))
+    if kind == "response.output_item.added" and value["item"]["type"] == "message":
+        value["item"]["content"] = [{"type": "output_text"}]
+        return list(value["item"]["content"])
+    part = found(value, ("part",)) if kind == "response.content_part.added" else None
+    if kind == "content_block_start":
+        part = value["content_block"]
+    return [part] if found(part, ("type",)) in ("text", "output_text") else []
+
+
+def with_calls_in_another_choice(events: Events, speech: Speech) -> Events:
+    """Say the calls of a message in a choice of their own."""
+    for event in events:
+        if found(event.value, CHUNK_CALL):
+            event.value["choices"][0]["index"] = 1
+        message = found(event.value, (*CHOICE, "message"))
+        if found(message, ("tool_calls",)):
+            choice = {**event.value["choices"][0], "index": 1}
+            choice["message"] = {"role": "assistant", "tool_calls": message.pop("tool_calls")}
+            event.value["choices"].append(choice)
     return events

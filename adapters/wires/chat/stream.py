@@ -108,7 +108,7 @@ class ChatDecoder(StreamDecoder):
         """Return the calls so far, in order.
 
         GitHub Copilot says the text of a message of Claude's in one choice, and the calls in
-        another, which ends for them [ericc-ch/copilot-api].
+        another, which ends for them [zeroclaw-labs/zeroclaw#2136, HKUDS/nanobot#1555].
         """
         items = self.assembly.items
         if self._others is not None and not items.all and self._ends_for_others:
