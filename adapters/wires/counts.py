@@ -19,6 +19,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.draft import beyond, count_of
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
 
@@ -78,7 +79,10 @@ def counted_in(value: Any) -> Usage | None:
         prompt = _first(report, _INPUT)
         thoughts = _first(report, _THOUGHTS)
         output = _first(report, _OUTPUT) + thoughts
-        output += beyond(_first(report, _TOTALS), prompt + output)
+        total = _first(report, _TOTALS)
+        if prompt or not output:
+            output += beyond(total, prompt + output)
+        prompt = prompt or beyond(total, output)
         if prompt or output:
             return Usage(prompt, output, reasoning_tokens=thoughts)
     return None
@@ -95,23 +99,27 @@ def more_of(earlier: Usage | None, later: Usage | None) -> Usage | None:
     )
 
 
-def corrected(usage: Usage, found: Usage, *, is_all: bool) -> Usage:
-    """Return the tokens of a reply whose output a reader had to estimate, as they were counted.
+def counted(reply: Reply, found: Usage | None, *, is_all: bool) -> Reply:
+    """Return a reply whose output a reader had to estimate with the tokens that were counted.
 
     Arguments:
-        usage: what the reader knows; it may have found the input.
-        found: what was counted elsewhere.
+        reply: the reply; its reader may have found the input.
+        found: what was counted elsewhere; None for nothing.
         is_all: whether nothing of the reply came behind that.
     """
+    usage = reply.usage
+    if found is None or not usage.estimated:
+        return reply
     usage = evolve(usage, input_tokens=max(usage.input_tokens, found.input_tokens))
-    if not (is_all and found.output_tokens):
-        return usage
-    return evolve(
-        usage,
-        output_tokens=found.output_tokens,
-        reasoning_tokens=found.reasoning_tokens or min(usage.reasoning_tokens, found.output_tokens),
-        estimated=False,
-    )
+    if is_all and found.output_tokens:
+        thoughts = min(usage.reasoning_tokens, found.output_tokens)
+        usage = evolve(
+            usage,
+            output_tokens=found.output_tokens,
+            reasoning_tokens=found.reasoning_tokens or thoughts,
+            estimated=False,
+        )
+    return evolve(reply, usage=usage)
 
 
 def _reports(value: Any) -> list[dict[str, Any]]:

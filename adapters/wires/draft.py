@@ -384,6 +384,12 @@ def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
     )
 
 
+def input_in(call: Mapping[str, Any], name: str) -> Any:
+    """Return the arguments of a call, by their name here or in other protocols, or None."""
+    names = (name, "arguments", "input", "args", "parameters")
+    return next((call[each] for each in names if call.get(each) is not None), None)
+
+
 def arguments_of(input: Any) -> str:
     """Return the arguments of a call in a reply as JSON text; "" if there are none."""
     if isinstance(input, str):

@@ -180,10 +180,9 @@ def _announced_in(value: Any) -> list[dict[str, Any]]:
     if kind == "response.output_item.added" and value["item"]["type"] == "message":
         value["item"]["content"] = [{"type": "output_text"}]
         return list(value["item"]["content"])
-    part = found(value, ("part",)) if kind == "response.content_part.added" else None
-    if kind == "content_block_start":
-        part = value["content_block"]
-    return [part] if found(part, ("type",)) in ("text", "output_text") else []
+    names = {"response.content_part.added": "part", "content_block_start": "content_block"}
+    part = found(value, (names.get(kind, ""),)) or {}
+    return [part] if part.get("type") in ("text", "output_text") else []
 
 
 def with_calls_in_another_choice(events: Events, speech: Speech) -> Events:

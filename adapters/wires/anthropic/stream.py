@@ -25,6 +25,7 @@ from rungwise.adapters.wires.draft import (
     count_of,
     finish_in,
     grown,
+    input_in,
     malformed,
     raw_of,
     stop_of,
@@ -71,7 +72,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     elif kind == "tool_use":
         id = mended(text_in(block, "id"))
         name = mended(text_in(block, "name"))
-        arguments = mended(arguments_of(block.get("input")))
+        arguments = mended(arguments_of(input_in(block, "input")))
         extras = {member: block[member] for member in _CALL_EXTRAS if block.get(member)}
         yield ToolCall(id, name, arguments, copy_if_sendable(extras) or {}, provider)
     elif isinstance(kind, str):
@@ -297,7 +298,7 @@ class AnthropicDecoder(BlockDecoder):
         if block is None:
             self.take_broken()  # arguments without a call
             return
-        self.take_arguments(block, delta.get(_INPUT, delta.get("text")))
+        self.take_arguments(block, input_in({"input": delta.get("text"), **delta}, _INPUT))
 
     def _take_whole_block(self, value: Mapping[str, Any]) -> None:
         """Take a block that some gateway repeats at its end, where no piece of it has come."""

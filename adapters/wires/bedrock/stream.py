@@ -21,6 +21,7 @@ from rungwise.adapters.wires.draft import (
     classified,
     count_of,
     finish_in,
+    input_in,
     known_word,
     malformed,
     raw_of,
@@ -84,7 +85,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     elif isinstance(call, dict) and call.get("type") != SERVERS:
         id = mended(text_in(call, "toolUseId"))
         name = mended(text_in(call, "name"))
-        yield ToolCall(id, name, mended(arguments_of(call.get("input"))))
+        yield ToolCall(id, name, mended(arguments_of(input_in(call, "input"))))
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_in(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
@@ -225,7 +226,7 @@ class ConverseDecoder(BlockDecoder):
             if block is None:
                 self.take_broken()  # arguments without a call
                 return
-            self.take_arguments(block, call.get("input"))
+            self.take_arguments(block, input_in(call, "input"))
         if isinstance(thought, dict):
             self._take_thought(index, thought)
         if delta.get("citation"):

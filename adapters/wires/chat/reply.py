@@ -193,15 +193,20 @@ def error_in(
     """
     for path, what in ERRORS:
         error = path[0] in value and found_at(path, value)
-        if not error or what not in (None, error):
+        if not _says(error) or what not in (None, error):
             continue
         if path[1:] == ("error",):
             return as_json({"error": error}).encode()
         return body
     for place in (choice, choice.get("delta"), choice.get("message")):
-        if isinstance(place, dict) and place.get("error"):
+        if isinstance(place, dict) and _says(place.get("error")):
             return as_json({"error": place["error"]}).encode()
     return None
+
+
+def _says(error: object) -> bool:
+    """Tell whether a member for errors holds any; gateways fill it with empty texts, too."""
+    return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
 def finish_in_any(*places: Any) -> object:
@@ -268,7 +273,7 @@ def _text_of(value: object, depth: int = 4) -> str:
     if depth and isinstance(value, list):
         return "".join([_text_of(part, depth - 1) for part in value])
     if depth and isinstance(value, dict):
-        for name in ("text", "thinking", "summary", "refusal", "content", "reasoning"):
+        for name in ("text", "thinking", "summary", "refusal", "content", "reasoning", "value"):
             if name in value:
                 return _text_of(value[name], depth - 1)
     return ""
@@ -303,6 +308,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     if not total_input and not output:
         return None
     total = _count(raw, "total")
+    total_input = total_input or beyond(total, output)
     agrees = total == total_input + output
     if reasoning > output or (reasoning and total == total_input + output + reasoning):
         # some servers count the reasoning beside the output, all others within it

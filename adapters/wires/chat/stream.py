@@ -332,7 +332,7 @@ class ChatDecoder(StreamDecoder):
     def take_end(self) -> None:
         """End when the stream says so; what nobody can read may have said why, if no word did."""
         super().take_end()
-        if self._finish is None and self._has_strays:
+        if self._finish is None and (self._has_strays or self._other_finish):
             self.done = False
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.wires.chat.own import NOTHING, extras_of
-from rungwise.adapters.wires.draft import arguments_of
+from rungwise.adapters.wires.draft import arguments_of, input_in
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
@@ -58,14 +58,14 @@ class _Piece:
             custom = _name_and_arguments(call.get("custom"), "input")
             if any(custom):
                 return cls(identifier, *custom, is_free=True)
-        is_object = isinstance(mapping_of(call.get("function")).get("arguments"), Mapping)
+        is_object = isinstance(input_in(mapping_of(call.get("function")), "arguments"), Mapping)
         return cls(identifier, name, arguments, is_free=False, is_object=is_object)
 
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
     if not isinstance(value, dict):
         return "", ""
-    return text_in(value, "name"), arguments_of(value.get(place))
+    return text_in(value, "name"), arguments_of(input_in(value, place))
 
 
 @define(eq=False)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.wires.draft import beyond, count_of, estimated
+from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
@@ -75,9 +75,12 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     prompt = count_of(raw.get("promptTokenCount")) + count_of(raw.get("toolUsePromptTokenCount"))
     thoughts = count_of(raw.get("thoughtsTokenCount"))
     output = count_of(raw.get("candidatesTokenCount")) + thoughts
-    output += beyond(count_of(raw.get("totalTokenCount")), prompt + output)
+    total = count_of(raw.get("totalTokenCount"))
+    if prompt or not output:
+        output += beyond(total, prompt + output)
     if not prompt and not output:
         return None
+    prompt = prompt or beyond(total, output)
     if not output:
         guessed = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
         if guessed.output_tokens:
@@ -122,17 +125,20 @@ class GatheredCall:
 
     def goes_on_with(self, function_call: Mapping[str, Any]) -> bool:
         """Tell whether a call is the next piece of this one."""
-        if not self.is_open or function_call.get("name"):
+        if function_call.get("name") not in (None, "", self.name):
             return False
-        return function_call.get("id") in (None, "", self.id)
+        id = function_call.get("id")
+        has_nothing = not self._args and not self._texts
+        if self.is_open:
+            return id in (None, "", self.id)
+        return has_nothing and self.id != "" and id == self.id  # its arguments come behind it
 
     def take(self, function_call: Mapping[str, Any]) -> None:
         """Take a call, or the next piece of one."""
         self.is_open = function_call.get("willContinue") is True
-        for name in ("args", "arguments"):
-            if function_call.get(name) is not None:
-                self._args = function_call[name]
-                break
+        args = input_in(function_call, "args")
+        if args is not None:
+            self._args = args
         for piece in list_of(function_call.get("partialArgs")):
             if isinstance(piece, dict):
                 self._take_piece(piece)
@@ -194,16 +200,23 @@ def _put(root: Any, path: str, value: Any) -> None:
 
 def call_in(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the call in a part, or None."""
-    call = part.get("functionCall") or part.get("function_call")
-    return call if isinstance(call, dict) else None
+    calls = [part[name] for name in _CALLS if isinstance(part.get(name), dict)]
+    return calls[0] if calls else None
 
 
-def is_whole_again(
-    parts: Sequence[Mapping[str, Any]],
+def is_thought(part: Mapping[str, Any]) -> bool:
+    """Tell whether a part is reasoning; some gateways write that as text."""
+    return part.get("thought") in (True, "true")
+
+
+def new_in(
+    parts: list[dict[str, Any]],
     came: Sequence[Part],
     provider: str,
-) -> bool:
-    """Tell whether the parts of a last event are all of the reply over again.
+    *,
+    is_last: bool,
+) -> list[dict[str, Any]]:
+    """Return the parts of an event without what is the reply so far over again.
 
     One call alone may be meant twice; with another one, or with a text, it is not.
 
@@ -211,12 +224,16 @@ def is_whole_again(
         parts: the parts of the event.
         came: the reply so far.
         provider: whose reply it is.
+        is_last: whether the event ends the reply.
     """
-    calls = [call for call in map(call_in, parts) if call is not None]
-    if not calls or len(parts) < 2 or len(calls) > len(came):
-        return False
-    texts = [text_in(part, "text") for part in parts if part.get("thought") is not True]
-    again = [GatheredCall.of({}, call).written(provider) for call in calls]
-    said = [(call.name, call.arguments) for call in again]
-    is_same = said == [(call.name, call.arguments) for call in calls_of(came)]
-    return is_same and "".join(texts) == text_of(came)
+    calls = [part for part in parts if call_in(part) is not None]
+    gathered = [GatheredCall.of({}, call_in(part) or {}).written(provider) for part in calls]
+    said = [(call.name, call.arguments) for call in gathered]
+    earlier = [(call.name, call.arguments) for call in calls_of(came)]
+    if not earlier or said[: len(earlier)] != earlier:
+        return parts
+    if len(calls) > len(earlier):
+        copies = {id(part) for part in calls[: len(earlier)]}
+        return [part for part in parts if id(part) not in copies]
+    texts = [text_in(part, "text") for part in parts if not is_thought(part)]
+    return [] if is_last and "".join(texts) == text_of(came) else parts

@@ -31,8 +31,9 @@ from rungwise.adapters.wires.gemini.reply import (
     STOP_REASONS,
     GatheredCall,
     call_in,
+    is_thought,
     is_usage,
-    is_whole_again,
+    new_in,
     usage_of,
 )
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
@@ -85,6 +86,7 @@ class GeminiDecoder(StreamDecoder):
 
     _events: EventReader = field(init=False)
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
+    _calls: int = field(default=0, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """The kind of the open block; None if the next piece must begin another one."""
     _place: Kind = field(default=_TEXT, init=False)  # of its text in the assembly
@@ -123,7 +125,7 @@ class GeminiDecoder(StreamDecoder):
             return None
         kind = _TEXT
         if len(part) > 1:
-            if len(part) > 2 or part.get("thought") is not True:
+            if len(part) > 2 or not is_thought(part):
                 return None
             kind = _THOUGHT
         self._note_last()
@@ -203,8 +205,8 @@ class GeminiDecoder(StreamDecoder):
         finish = finish or finish_in(value, "finishReason", ENDS)
         listed = list_of(mapping_of(candidate.get("content")).get("parts"))
         parts = [part for part in listed if isinstance(part, dict)]
-        if finish and is_whole_again(parts, self.parts(), self.provider):
-            parts = []
+        if len(parts) > 1 and self._calls <= len(parts):
+            parts = new_in(parts, self.parts(), self.provider, is_last=bool(finish))
         for part in parts:
             if len(self._order) >= _MOST_PARTS:
                 self.take_broken()
@@ -222,8 +224,11 @@ class GeminiDecoder(StreamDecoder):
         text = part.get("text")
         call = call_in(part)
         if call is not None:
-            self._take_call(part, call)
-        elif isinstance(text, str) and part.get("thought") is True:
+            if text and isinstance(text, str):
+                self._take_part({"text": text, "thought": part.get("thought")})
+            rest = {name: each for name, each in part.items() if name not in ("text", "thought")}
+            self._take_call(rest, call)
+        elif isinstance(text, str) and is_thought(part):
             self._take_thought(text, part)
         elif isinstance(text, str):
             rest = {name: each for name, each in part.items() if name not in ("text", "thought")}
@@ -277,6 +282,9 @@ class GeminiDecoder(StreamDecoder):
             self.assembly.unshown += last.letters
             self.assembly.held += size
             return
+        if not piece:
+            return  # the end of a call that is over
+        self._calls += 1
         call = GatheredCall.of(part, piece)
         self.assembly.unshown += call.letters
         self._keep(call, part)
@@ -287,7 +295,7 @@ class GeminiDecoder(StreamDecoder):
         Anything else stays unchanged, such as code that the server ran.
         """
         media_part = None
-        if part.get("thought") is not True:
+        if not is_thought(part):
             media_part = media_in(part)
         if media_part is None:
             block = copy_if_sendable(part)

@@ -18,6 +18,7 @@ from rungwise.adapters.wires.draft import (
     classified,
     count_of,
     finish_in,
+    input_in,
     malformed,
     raw_of,
     stop_of,
@@ -51,9 +52,9 @@ def calls_in(message: Any) -> list[RawCall]:
     """Return the tool calls of a message; arguments that are objects become JSON text."""
     calls_here: list[RawCall] = []
     for call in list_of(mapping_of(message).get("tool_calls")):
-        function = mapping_of(mapping_of(call).get("function"))
+        function = mapping_of(mapping_of(call).get("function", call))
         name = text_in(function, "name")
-        arguments = arguments_of(function.get("arguments"))
+        arguments = arguments_of(input_in(function, "arguments"))
         if name or arguments:
             calls_here.append((text_in(call, "id"), name, arguments))
     return calls_here
@@ -133,7 +134,9 @@ class OllamaDecoder(StreamDecoder):
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:
-            self.finished = self.done = True
+            self.done = True
+            # some servers say it with every line
+            self.finished = self._finish is not None or self._usage is not None
 
     def _came(self, message: Any) -> bool:
         """Tell whether the last message is the whole reply over again.
@@ -156,7 +159,11 @@ class OllamaDecoder(StreamDecoder):
             self.take_piece(_KINDS["thinking"], thought)
         if text := text_in(message, "content"):
             self.take_piece(_KINDS["content"], text)
-        for call in calls_in(message):
+        calls = calls_in(message) or calls_in(value)
+        came = len(self._calls)
+        if len(calls) > came and calls[:came] == self._calls:
+            calls = calls[came:]  # all of them so far, and more
+        for call in calls:
             self._calls.append(call)
             letters = sum(map(len, call))
             self.assembly.held += letters + WEIGHT
@@ -213,5 +220,5 @@ class OllamaDecoder(StreamDecoder):
         self._usage = usage_of(value)
         text = mended(text_in(message, "content"))
         reasoning = mended(text_in(message, "thinking"))
-        draft = self._draft(text, reasoning, calls_in(message))
+        draft = self._draft(text, reasoning, calls_in(message) or calls_in(value))
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from rungwise.adapters.wires.backend import Decoder
-from rungwise.adapters.wires.counts import COUNTING, corrected, counted_in, more_of
+from rungwise.adapters.wires.counts import COUNTING, counted, counted_in, more_of
 from rungwise.adapters.wires.draft import (
     NO_END,
     arguments_of,
     classified,
     described,
+    input_in,
     malformed,
     settled,
     stop_of,
@@ -27,6 +28,7 @@ from rungwise.adapters.wires.draft import (
 from rungwise.adapters.wires.json_text import as_json, framed, load
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
+from rungwise.adapters.wires.unread import doubted, holds_a_call, may_hold_a_call
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
@@ -70,6 +72,7 @@ class StreamDecoder(Decoder):
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
     _counts: Usage | None = field(default=None, init=False)  # the tokens that any event counted
+    _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
     _counted: int = field(default=0, init=False)  # the characters that had come by then
     _reader: StreamReader = field(init=False)
 
@@ -122,8 +125,10 @@ class StreamDecoder(Decoder):
             return self.read_other(value, body)
         reply = self.read_object(value, body)
         if isinstance(reply, Reply):
+            if not reply.tool_calls and may_hold_a_call(body) and holds_a_call(value):
+                reply = doubted(reply)
             if reply.usage.estimated:
-                return _counted(reply, counted_in(value), is_all=True)
+                return counted(reply, counted_in(value), is_all=True)
             return reply
         if reply.reason == "malformed" and is_bare_error(value):
             return classified(None, self.headers, body)
@@ -209,9 +214,11 @@ class StreamDecoder(Decoder):
         if not self.done:
             return self.reply(is_cut=True, cause=failure)
         reply = self.reply(is_cut=False, cause=None)
-        if isinstance(reply, Reply):
-            return _counted(reply, self._counts, is_all=self._counted == self.assembly.written)
-        return reply
+        if isinstance(reply, Failure):
+            return reply
+        if self._saw_call:
+            reply = doubted(reply)
+        return counted(reply, self._counts, is_all=self._counted == self.assembly.written)
 
     # what the reader hands over
 
@@ -222,12 +229,15 @@ class StreamDecoder(Decoder):
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take an event, and the tokens that it counts in any place."""
         self.take_event(value, data, is_error=is_error)
+        if not self._saw_call and may_hold_a_call(data):
+            self._saw_call = holds_a_call(value)
         if COUNTING.isdisjoint(value):
             return
         if found := counted_in(value):
             self.assembly.flush()
             self._counts = more_of(self._counts, found)
-            self._counted = self.assembly.written
+            if found.output_tokens:
+                self._counted = self.assembly.written
 
     def take_arguments(self, item: Item, piece: Any) -> None:
         """Take a piece of the arguments of a call, which some servers send as an object."""
@@ -272,17 +282,6 @@ class StreamDecoder(Decoder):
         self.finished = self.was_stopped = True
 
 
-def _counted(reply: Reply, found: Usage | None, *, is_all: bool) -> Reply:
-    """Return a reply with the tokens that were counted, if they had to be estimated.
-
-    Arguments:
-        reply, found, is_all: as for `corrected`.
-    """
-    if found is None or not reply.usage.estimated:
-        return reply
-    return evolve(reply, usage=corrected(reply.usage, found, is_all=is_all))
-
-
 @define(eq=False)
 class Block(Item, ABC):
     """Gather one block while it arrives; the assembly holds its text."""
@@ -298,8 +297,8 @@ class Block(Item, ABC):
         nothing. A call that is over and brought none has an empty object.
         """
         text = self.arguments.text
-        if not text and self.about.get("input"):
-            text = arguments_of(self.about["input"])
+        if not text:
+            text = arguments_of(input_in(self.about, "input") or None)
         if not text and self.is_over:
             text = "{}"
         return text

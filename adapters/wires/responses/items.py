@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import arguments_of
+from rungwise.adapters.wires.draft import arguments_of, input_in
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
@@ -25,6 +25,8 @@ from rungwise.fsm.replies.reply import Reasoning, Text
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
+TEXTS: Final = ("output_text", "text")
+"""The types of the parts of a message that are text; gateways use that of chat completions, too."""
 _TOOL_CALLS: Final = ("function_call", CUSTOM)
 _ACTIONS: Final = (
     "computer_call",
@@ -90,7 +92,7 @@ def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Ite
     texts: list[Part] = []
     for part in contents_of(item):
         text = text_in(part, "text")
-        if part.get("type") == "output_text" and text:
+        if part.get("type") in TEXTS and text:
             texts.append(TextPart(str(mended(text))))
             texts += citations_of(part.get("annotations"), provider)
         elif part.get("type") == "refusal":
@@ -109,7 +111,7 @@ def envelope_of(item: Mapping[str, Any]) -> Body:
     """Return a message without its texts, each of which becomes a part of its own after it."""
     content: list[Body] = []
     for part in contents_of(item):
-        if part.get("type") == "output_text" and text_in(part, "text"):
+        if part.get("type") in TEXTS and text_in(part, "text"):
             part = _without(part, "text")
         content.append(part)
     return {**item, "content": content}
@@ -122,7 +124,7 @@ def _call(item: Mapping[str, Any], provider: str) -> ToolCall:
         arguments = as_json({"input": text})
         common = _CUSTOM
     else:
-        arguments = str(mended(arguments_of(item.get("arguments"))))
+        arguments = str(mended(arguments_of(input_in(item, "arguments"))))
         common = _CALL
     extras: Mapping[str, Any] = {}
     if provider:
@@ -193,7 +195,7 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
 
 def _is_open(part: Mapping[str, Any]) -> bool:
     """Tell whether a part of an envelope had a text."""
-    return part.get("type") == "output_text" and "text" not in part
+    return part.get("type") in TEXTS and "text" not in part
 
 
 def _without(part: Mapping[str, Any], member: str) -> Body:
@@ -280,7 +282,7 @@ class ResponseItem(Item):
             part = parts[index] if index < len(parts) else {}
             if index in self.refusals:
                 part = {"type": "refusal", "refusal": self.refusals[index].text}
-            elif part.get("type", "output_text") == "output_text":
+            elif part.get("type", "output_text") in TEXTS:
                 part = self._text_part(index, part)
                 part["text"] = text_of(self.kind_of("text", index))
             contents.append(part)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import NATIVE, arguments_of, malformed, raw_of
+from rungwise.adapters.wires.draft import NATIVE, arguments_of, input_in, malformed, raw_of
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -22,6 +22,7 @@ from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
+    TEXTS,
     ResponseItem,
     contents_of,
     envelope_of,
@@ -324,7 +325,7 @@ class ResponsesDecoder(StreamDecoder):
             return  # another item under the same index: the first one was whole
         if kind == "message":
             for index, part in enumerate(contents_of(version)):
-                if part.get("type") == "output_text":
+                if part.get("type") in TEXTS:
                     text = text_in(part, "text")
                     self._take_whole(self._kind(item, "text", index), text, is_over=is_final)
             version = envelope_of(version)
@@ -334,7 +335,7 @@ class ResponsesDecoder(StreamDecoder):
                     text = text_in(part, "text")
                     self._take_whole(self._kind(item, key, index), text, is_over=is_final)
         else:
-            arguments = arguments_of(version.get("input" if kind == CUSTOM else "arguments"))
+            arguments = arguments_of(input_in(version, "input" if kind == CUSTOM else "arguments"))
             self.assembly.settle_arguments(item, arguments)
         weight = weight_of(as_json(version).encode())
         self.assembly.held += weight - item.weight

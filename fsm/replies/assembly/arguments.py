@@ -75,14 +75,16 @@ class Arguments:
         return self._scanner.is_whole
 
     def is_another(self, piece: str) -> bool:
-        """Tell whether a piece is the whole arguments of another call: an object of its own, behind
-        a whole one. An equal one is a copy, and one behind an empty one the first that says more.
+        """Tell whether a piece is the whole arguments of another call.
+
+        That is an object of its own, behind a whole one. An equal one is a copy, an empty one says
+        nothing, and one behind an empty one is the first that says more.
         """
         if not piece.startswith("{") or not self.is_whole:
             return False
         before, _ = json_in(self.written)
         value, is_one = json_in(piece)
-        return is_one and bool(before) and value != before
+        return is_one and bool(before) and bool(value) and value != before
 
     @property
     def written(self) -> str:
@@ -99,8 +101,7 @@ class Arguments:
         objects = _objects_in(text)
         if self.has_objects and objects:
             return _merged(objects)
-        while len(objects) > 1 and objects[0][0] == {}:
-            del objects[0]
+        objects = [each for each in objects if each[0] != {}] or objects
         if objects and all(value == objects[0][0] for value, _ in objects):
             return objects[-1][1]
         snapshots = _cut(text, self._beginnings)

@@ -1,0 +1,101 @@
+"""Notice a call that a reply holds where its reader did not look.
+
+Gateways that translate leave calls in the form, or in the place, of another protocol: a list
+`tool_calls` beside the blocks of a message, a block `tool_use` among the parts of a completion. A
+reader passes over what it does not know, and the text beside it would be a whole answer, the call
+lost. So a text without a call is in doubt if anything in the reply looks like one. What the server
+runs itself is none, and neither is what another choice or an echo of the request holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import evolve
+
+from rungwise.fsm.replies.reply import Reply
+
+UNREAD: Final = "a tool call that could not be read"
+"""The finish reason of a reply in doubt, in place of the provider's."""
+_WRITTEN: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
+_CONTAINERS: Final = frozenset(
+    {
+        "tool_calls",
+        "tool_call",
+        "toolCalls",
+        "function_call",
+        "function_calls",
+        "functionCall",
+        "functionCalls",
+        "tool_use",
+        "toolUse",
+    }
+)
+"""The members that hold calls."""
+_TYPES: Final = frozenset({"tool_call", "tool_use", "function_call"})
+_CLOSED: Final = frozenset(
+    {
+        "tools",
+        "tool_choice",
+        "metadata",
+        "instructions",
+        "input",
+        "args",
+        "arguments",
+        "parameters",
+    }
+)
+"""The members that hold what the request said, or what a model wrote for a tool."""
+_CLEAN: Final = (None, "stop", "tool_calls")
+_MOST: Final = 1_000
+"""The most values that are looked at."""
+
+
+def may_hold_a_call(data: bytes) -> bool:
+    """Tell whether the bytes of a body or an event name what holds calls."""
+    return _WRITTEN.search(data) is not None
+
+
+def holds_a_call(value: Any) -> bool:
+    """Tell whether anything in a body or an event looks like a call."""
+    pending = [value]
+    for _ in range(_MOST):
+        if not pending:
+            return False
+        each = pending.pop()
+        if isinstance(each, list):
+            pending += each[:_MOST]
+        elif isinstance(each, Mapping) and not _is_another_choice(each):
+            if each.get("type") in _TYPES and _is_named(each):
+                return True
+            for name, inner in each.items():
+                if name in _CONTAINERS and _is_named(inner):
+                    return True
+                if name not in _CLOSED:
+                    pending.append(inner)
+    return False
+
+
+def doubted(reply: Reply) -> Reply:
+    """Return a reply that ended as if it were whole as one whose end is unclear."""
+    if reply.tool_calls or reply.interrupted or reply.stop_reason not in _CLEAN:
+        return reply
+    return evolve(reply, stop_reason="unknown", stop_raw=UNREAD)
+
+
+def _is_another_choice(value: Mapping[str, Any]) -> bool:
+    index = value.get("index")
+    holds = any(name in value for name in ("message", "delta", "content"))
+    return holds and isinstance(index, int) and index > 0
+
+
+def _is_named(value: Any) -> bool:
+    """Tell whether a value is a call with a name, or a list that begins with one."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, Mapping) or str(value.get("type", "")).startswith("server"):
+        return False
+    inner = value.get("function", value)
+    return isinstance(inner, Mapping) and bool(inner.get("name"))
