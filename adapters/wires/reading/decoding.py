@@ -80,7 +80,7 @@ class StreamDecoder(Decoder):
         self._reader = self._make_reader()
 
     def _make_reader(self) -> StreamReader:
-        return EventReader(ignores_names=True)
+        return EventReader(ignores_names=True, names_types=True)
 
     @cached_property
     def assembly(self) -> Assembly[Any]:

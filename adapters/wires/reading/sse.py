@@ -60,6 +60,7 @@ from rungwise.fsm.replies.text.contents import exact
 _RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time
 _BOM: Final = b"\xef\xbb\xbf"
 _DONE: Final = b"[DONE]"
+_EVENT: Final = b"event:"
 _ERROR: Final = b"error"
 _ERROR_LINE: Final = b"error:"  # llama.cpp's, often as the first line
 _FIELDS: Final = (b":", b"id:", b"retry:")
@@ -194,10 +195,12 @@ class EventReader(LineSplitter):
 
     Data of several lines is an event when a blank line ends it; a line that is an object by itself
     is one at once. With `ignores_names` the data repeats the name of an event, except for "error";
-    `volatile` is that of `AlikeLines`.
+    `volatile` is that of `AlikeLines`. With `names_types` the name is the type of data that says
+    none, as some proxies leave it out.
     """
 
     ignores_names: bool = False
+    names_types: bool = False
     _ended_in_return: bool = field(default=False, init=False)
     _name: bytes = field(default=b"", init=False)  # of the event that has not ended
     _ignored: bytes = field(default=b"\n", init=False)  # the last line of a name that says nothing
@@ -258,8 +261,8 @@ class EventReader(LineSplitter):
             self._name = b""
         elif line.startswith(b"data:"):
             self._take_data(line[5:], handler)
-        elif line.startswith(b"event:"):
-            name = line[6:].strip()
+        elif line.startswith(_EVENT):
+            name = line[len(_EVENT) :].strip()
             if self.ignores_names and name != _ERROR:
                 self._name = b""
                 self._ignored = line  # so that the next such line is not even split
@@ -291,6 +294,9 @@ class EventReader(LineSplitter):
             # accepts
             self._pending += data + b"\n"
             return
+        name = self._ignored[len(_EVENT) :].strip()
+        if self.names_types and name and not self._name and "type" not in value:
+            value["type"] = name.decode(errors="replace")
         piece = None
         if not self._name:
             piece = handler.piece_in(value)

@@ -80,7 +80,7 @@ class ResponsesDecoder(StreamDecoder):
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
-        self._events = EventReader(ignores_names=True, volatile=_VOLATILE)
+        self._events = EventReader(ignores_names=True, names_types=True, volatile=_VOLATILE)
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:

@@ -1,12 +1,15 @@
 """Deviations that somebody invented who had seen nothing but the page of manners."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from rungwise.adapters.gateway.languages.bedrock import frame
+from rungwise.testing import ScriptedReply
 from support import protocols
+from support.streams import rendered
 
 TEXT = "Hi there."
 OWL = {"bird": "owl"}
@@ -255,3 +258,18 @@ def test_tools_of_the_server_are_no_doubt() -> None:
     tools = [{"type": "function", "name": "look", "parameters": {}}]
     value = {"status": "completed", "output": output, "tools": tools}
     assert whole("responses", value).stop_reason == "stop"
+
+
+@pytest.mark.parametrize("api", ["anthropic", "responses"])
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_types_that_stand_in_the_names_of_events_alone(api: str, size: int) -> None:
+    call = {"id": "c", "name": "look", "arguments": json.dumps(OWL)}
+    said = ScriptedReply("Hi there. " * 9, reasoning="Hm.", tool_calls=[call], chunk_size=7)
+    data = rendered(protocols.backend(api, "http://host/v1"), said, streams=True)
+    bare = re.sub(rb'\ndata: \{"type":"[a-z_.]+",?', b"\ndata: {", data)
+    assert bare.count(b'data: {"type"') == 0
+    decoder: Any = protocols.backend(api, "http://host/v1").decoder({})
+    for start in range(0, len(bare), size):
+        decoder.feed(bare[start : start + size])
+    came = decoder.close()
+    assert (came.text, came.reasoning, calls(came)) == ("Hi there. " * 9, "Hm.", [LOOK])
