@@ -82,9 +82,13 @@ ATTAINED: dict[tuple[str, int], float] = {
     **{("attempts", backends): 24 for backends in (1, 2, 3)},
     **{("waiting seconds", backends): 900 * (1 - 2.0**-32) for backends in (1, 2, 3)},
     **{("seconds", backends): 901 for backends in (1, 2, 3)},
-    **{("output tokens", backends): 147_192 for backends in (1, 2, 3)},
+    **{("output tokens", backends): 147_183 for backends in (1, 2, 3)},
 }
-"""What the default policy comes to; that of money is long."""
+"""What the default policy comes to; that of money is long.
+
+Nine tokens of output less than is stated: what ends in a word that nobody knows, and fills its cap,
+was cut.
+"""
 
 
 @pytest.mark.full

@@ -243,6 +243,10 @@ class PathAnswers(Answers):
             visible = text if move.facts.get("added_text", True) else ""
             failure = Failure("connection", asked_wait=requested)
             return Reply(visible, usage=usage, interrupted=True, failure=failure)
+        if event == UNCLEAR:
+            # At the cap it would be a cut one.
+            below = max(0, (send.max_tokens or 0) - 1)
+            usage = evolve(usage, output_tokens=below, estimated=below == 0)
         return self.whole_reply(event, text, usage)
 
     def reason_for(self, event: str, target: str) -> Reason | None:
@@ -271,9 +275,7 @@ class PathAnswers(Answers):
         if event == "reasoning_truncated":
             return Reply(reasoning=text, usage=usage, stop_reason="length")
         if event == UNCLEAR:
-            # At the cap it would be a cut one, unless nobody counted its tokens.
-            estimated = evolve(usage, estimated=True)
-            return Reply(text, usage=estimated, stop_reason="unknown")
+            return Reply(text, usage=usage, stop_reason="unknown")
         if event in _STOPS:
             return Reply(text, usage=usage, stop_reason=_STOPS[event])
         return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self._number}")  # empty
