@@ -19,7 +19,8 @@ from rungwise.fsm.replies.reply import Reply
 
 UNREAD: Final = "a tool call that could not be read"
 """The finish reason of a reply in doubt, in place of the provider's."""
-_WRITTEN: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
+MAY_HOLD_A_CALL: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
+"""What the bytes of a body or an event with a call in it have."""
 _CONTAINERS: Final = frozenset(
     {
         "tool_calls",
@@ -51,11 +52,6 @@ _CLOSED: Final = frozenset(
 _CLEAN: Final = (None, "stop", "tool_calls")
 _MOST: Final = 1_000
 """The most values that are looked at."""
-
-
-def may_hold_a_call(data: bytes) -> bool:
-    """Tell whether the bytes of a body or an event name what holds calls."""
-    return _WRITTEN.search(data) is not None
 
 
 def holds_a_call(value: Any) -> bool:

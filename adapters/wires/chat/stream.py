@@ -120,6 +120,8 @@ class ChatDecoder(StreamDecoder):
         """Tell whether the calls of other choices are this reply's: one ends for its calls."""
         own = stop_of(self._finish, STOP_REASONS)[0]
         other = stop_of(self._other_finish, STOP_REASONS)[0]
+        if own is None and other is None:
+            return True  # nothing says why it ended
         return own in ("stop", "tool_calls") and "tool_calls" in (own, other)
 
     def _take_others(self, choices: Iterable[Mapping[str, Any]]) -> None:

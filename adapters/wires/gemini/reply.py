@@ -127,11 +127,7 @@ class GatheredCall:
         """Tell whether a call is the next piece of this one."""
         if function_call.get("name") not in (None, "", self.name):
             return False
-        id = function_call.get("id")
-        has_nothing = not self._args and not self._texts
-        if self.is_open:
-            return id in (None, "", self.id)
-        return has_nothing and self.id != "" and id == self.id  # its arguments come behind it
+        return self.is_open and function_call.get("id") in (None, "", self.id)
 
     def take(self, function_call: Mapping[str, Any]) -> None:
         """Take a call, or the next piece of one."""
@@ -230,10 +226,7 @@ def new_in(
     gathered = [GatheredCall.of({}, call_in(part) or {}).written(provider) for part in calls]
     said = [(call.name, call.arguments) for call in gathered]
     earlier = [(call.name, call.arguments) for call in calls_of(came)]
-    if not earlier or said[: len(earlier)] != earlier:
+    if not earlier or said != earlier:
         return parts
-    if len(calls) > len(earlier):
-        copies = {id(part) for part in calls[: len(earlier)]}
-        return [part for part in parts if id(part) not in copies]
     texts = [text_in(part, "text") for part in parts if not is_thought(part)]
     return [] if is_last and "".join(texts) == text_of(came) else parts

@@ -160,9 +160,6 @@ class OllamaDecoder(StreamDecoder):
         if text := text_in(message, "content"):
             self.take_piece(_KINDS["content"], text)
         calls = calls_in(message) or calls_in(value)
-        came = len(self._calls)
-        if len(calls) > came and calls[:came] == self._calls:
-            calls = calls[came:]  # all of them so far, and more
         for call in calls:
             self._calls.append(call)
             letters = sum(map(len, call))

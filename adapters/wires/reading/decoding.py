@@ -28,7 +28,7 @@ from rungwise.adapters.wires.draft import (
 from rungwise.adapters.wires.json_text import as_json, framed, load
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.adapters.wires.unread import doubted, holds_a_call, may_hold_a_call
+from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, doubted, holds_a_call
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
@@ -125,7 +125,7 @@ class StreamDecoder(Decoder):
             return self.read_other(value, body)
         reply = self.read_object(value, body)
         if isinstance(reply, Reply):
-            if not reply.tool_calls and may_hold_a_call(body) and holds_a_call(value):
+            if not reply.tool_calls and MAY_HOLD_A_CALL.search(body) and holds_a_call(value):
                 reply = doubted(reply)
             if reply.usage.estimated:
                 return counted(reply, counted_in(value), is_all=True)
@@ -229,7 +229,7 @@ class StreamDecoder(Decoder):
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take an event, and the tokens that it counts in any place."""
         self.take_event(value, data, is_error=is_error)
-        if not self._saw_call and may_hold_a_call(data):
+        if not self._saw_call and MAY_HOLD_A_CALL.search(data):
             self._saw_call = holds_a_call(value)
         if COUNTING.isdisjoint(value):
             return

@@ -97,23 +97,6 @@ def test_an_empty_object_behind_whole_arguments_is_no_other_call() -> None:
     assert calls(read("openai", *chunks, ends=DONE)) == [LOOK]
 
 
-def test_lists_of_calls_that_grow_are_snapshots() -> None:
-    look = {"functionCall": {"name": "look", "args": OWL}}
-    see = {"functionCall": {"name": "see", "args": {}}}
-    expected = [LOOK, ("see", {})]
-    assert calls(read("gemini", gemini(look), gemini(look, see, finishReason="STOP"))) == expected
-    functions = [{"function": {"name": name, "arguments": args}} for name, args in expected]
-    lines = [{"message": {"content": "", "tool_calls": functions[:end]}} for end in (1, 2)]
-    assert calls(read("ollama", *lines, {"message": {}, "done": True})) == expected
-
-
-def test_arguments_that_come_behind_an_empty_object_under_the_same_id() -> None:
-    look = {"id": "q", "name": "look"}
-    events = [gemini({"functionCall": {**look, "args": args}}) for args in ({}, OWL)]
-    events.append(gemini(finishReason="STOP"))
-    assert calls(read("gemini", *events)) == [LOOK]
-
-
 def test_parts_of_gemini_that_hold_two_things() -> None:
     part = {"text": "Hi.", "functionCall": {"name": "look", "args": OWL}}
     came = whole("gemini", gemini(part, finishReason="STOP"))
