@@ -2,6 +2,7 @@
 more, then the next backend is asked, and the text that came is not lost.
 """
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.sampled(4)
 TEXT: Final = "Herons nest in the reeds of the northern lake."
 OTHER: Final = "Bitterns nest there, too."
 WORD: Final = "gremlins"
+JSON: Final = "application/json"
 UNCLEAR: Final = ScriptedReply(TEXT, finish=WORD)
 LOOK: Final = ToolCall("call_1", "get_weather", '{"city": "Oslo"}')
 WITH_A_CALL: Final = ScriptedReply(TEXT, tool_calls=(LOOK,), finish=WORD)
@@ -94,3 +96,41 @@ def test_a_stream_that_breaks_off_behind_it_loses_nothing(play: Run) -> None:
     broken: Any = protocols.cut_in_half(ScriptedReply("Herons like the reeds best of all."))
     ended = play([UNCLEAR, broken, ScriptedReply(status=401)])
     ended.was("partial", TEXT)
+
+
+CALL: Final = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+UNREAD: Final[dict[str, Any]] = {
+    "openai": {
+        "choices": [
+            {"message": {"content": TEXT}, "tool_calls": [CALL], "finish_reason": "stop"},
+        ]
+    },
+    "responses": {
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": TEXT}]}, CALL],
+        "tool_calls": [CALL],
+    },
+    "anthropic": {
+        "content": [{"type": "text", "text": TEXT}],
+        "tool_calls": [CALL],
+        "stop_reason": "end_turn",
+    },
+    "gemini": {
+        "candidates": [{"content": {"parts": [{"text": TEXT}]}, "finishReason": "STOP"}],
+        "functionCalls": [{"name": "look", "args": {}}],
+    },
+}
+
+
+@pytest.mark.parametrize("api", UNREAD)
+@MODES
+def test_a_text_beside_a_call_that_nobody_can_read_is_asked_for_once_more(
+    play: Run, api: str
+) -> None:
+    unread = ScriptedReply(body=json.dumps(UNREAD[api]), headers={"content-type": JSON})
+    ended = play([unread])
+    ended.was("partial", TEXT, counts=[2], path="recheck partial")
+    assert_sent_as_it_was(ended)
+    ended = play([unread, ScriptedReply(OTHER)])
+    ended.was("done", OTHER, counts=[2], path="recheck done")
+    assert_sent_as_it_was(ended)

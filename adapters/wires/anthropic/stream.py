@@ -31,7 +31,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -210,7 +210,7 @@ class AnthropicDecoder(BlockDecoder):
             return
         earlier = self._message.get("id", message.get("id"))
         if self.assembly.items.all and not self.done and message.get("id", earlier) != earlier:
-            self.take_beginning()
+            self.start_over()
         self.started = True
         about = {}
         for name in ("id", "model"):
@@ -245,7 +245,8 @@ class AnthropicDecoder(BlockDecoder):
         self.started = True
         here = self.assembly.items.at(index_of(index))
         if here is not None and self._is_announced(here):
-            self.take_beginning()
+            self.start_over()
+            self._announced = 0
         block = self._begin(index_of(index), start["type"], start)
         if block.kind in self.KINDS:
             text = text_in(start, block.kind)
@@ -298,14 +299,17 @@ class AnthropicDecoder(BlockDecoder):
         if block is None:
             self.take_broken()  # arguments without a call
             return
-        self.take_arguments(block, input_in({"input": delta.get("text"), **delta}, _INPUT))
+        piece = delta.get(_INPUT)
+        if piece is None:
+            piece = input_in(delta, "text")
+        self.take_arguments(block, piece)
 
     def _take_whole_block(self, value: Mapping[str, Any]) -> None:
         """Take a block that some gateway repeats at its end, where no piece of it has come."""
         block = self.assembly.items.at(index_of(value.get("index")))
-        if block is None or block.is_over:
+        whole = value.get("content_block")
+        if block is None or block.is_over or not isinstance(whole, dict):
             return
-        whole = mapping_of(value.get("content_block"))
         if block.kind in self.KINDS:
             kind = (self.KINDS[block.kind], block.number)
             self.assembly.settle(kind, text_in(whole, block.kind))

@@ -193,13 +193,13 @@ def error_in(
     """
     for path, what in ERRORS:
         error = path[0] in value and found_at(path, value)
-        if not _says(error) or what not in (None, error):
+        if not error or what not in (None, error) or not _says(error):
             continue
         if path[1:] == ("error",):
             return as_json({"error": error}).encode()
         return body
     for place in (choice, choice.get("delta"), choice.get("message")):
-        if isinstance(place, dict) and _says(place.get("error")):
+        if isinstance(place, dict) and "error" in place and _says(place["error"]):
             return as_json({"error": place["error"]}).encode()
     return None
 

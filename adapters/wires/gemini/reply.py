@@ -205,14 +205,8 @@ def is_thought(part: Mapping[str, Any]) -> bool:
     return part.get("thought") in (True, "true")
 
 
-def new_in(
-    parts: list[dict[str, Any]],
-    came: Sequence[Part],
-    provider: str,
-    *,
-    is_last: bool,
-) -> list[dict[str, Any]]:
-    """Return the parts of an event without what is the reply so far over again.
+def is_again(parts: Sequence[Mapping[str, Any]], came: Sequence[Part], provider: str) -> bool:
+    """Tell whether the parts of a last event are the whole reply over again.
 
     One call alone may be meant twice; with another one, or with a text, it is not.
 
@@ -220,13 +214,12 @@ def new_in(
         parts: the parts of the event.
         came: the reply so far.
         provider: whose reply it is.
-        is_last: whether the event ends the reply.
     """
-    calls = [part for part in parts if call_in(part) is not None]
-    gathered = [GatheredCall.of({}, call_in(part) or {}).written(provider) for part in calls]
-    said = [(call.name, call.arguments) for call in gathered]
-    earlier = [(call.name, call.arguments) for call in calls_of(came)]
-    if not earlier or said != earlier:
-        return parts
+    if len(parts) < 2:
+        return False
+    found = [call for call in map(call_in, parts) if call is not None]
+    calls = [GatheredCall.of({}, call).written(provider) for call in found]
     texts = [text_in(part, "text") for part in parts if not is_thought(part)]
-    return [] if is_last and "".join(texts) == text_of(came) else parts
+    said = [(call.name, call.arguments) for call in calls]
+    are_same = said == [(call.name, call.arguments) for call in calls_of(came)]
+    return are_same and "".join(texts) == text_of(came)

@@ -31,9 +31,9 @@ from rungwise.adapters.wires.gemini.reply import (
     STOP_REASONS,
     GatheredCall,
     call_in,
+    is_again,
     is_thought,
     is_usage,
-    new_in,
     usage_of,
 )
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
@@ -86,7 +86,7 @@ class GeminiDecoder(StreamDecoder):
 
     _events: EventReader = field(init=False)
     _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
-    _calls: int = field(default=0, init=False)
+    _calls: int = field(default=0, init=False)  # so far
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """The kind of the open block; None if the next piece must begin another one."""
     _place: Kind = field(default=_TEXT, init=False)  # of its text in the assembly
@@ -205,8 +205,10 @@ class GeminiDecoder(StreamDecoder):
         finish = finish or finish_in(value, "finishReason", ENDS)
         listed = list_of(mapping_of(candidate.get("content")).get("parts"))
         parts = [part for part in listed if isinstance(part, dict)]
-        if len(parts) > 1 and self._calls <= len(parts):
-            parts = new_in(parts, self.parts(), self.provider, is_last=bool(finish))
+        calls = sum(call_in(part) is not None for part in parts)
+        # any other number needs no look at the whole reply
+        if finish and calls == self._calls > 0 and is_again(parts, self.parts(), self.provider):
+            parts = []
         for part in parts:
             if len(self._order) >= _MOST_PARTS:
                 self.take_broken()

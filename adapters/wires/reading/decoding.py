@@ -72,8 +72,8 @@ class StreamDecoder(Decoder):
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
     _counts: Usage | None = field(default=None, init=False)  # the tokens that any event counted
+    _counted_at: int = field(default=0, init=False)  # the characters that had come by then
     _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
-    _counted: int = field(default=0, init=False)  # the characters that had come by then
     _reader: StreamReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -218,7 +218,7 @@ class StreamDecoder(Decoder):
             return reply
         if self._saw_call:
             reply = doubted(reply)
-        return counted(reply, self._counts, is_all=self._counted == self.assembly.written)
+        return counted(reply, self._counts, is_all=self._counted_at == self.assembly.written)
 
     # what the reader hands over
 
@@ -227,7 +227,7 @@ class StreamDecoder(Decoder):
         self.assembly.piece(kind, text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
-        """Take an event, and the tokens that it counts in any place."""
+        """Take an event, and note the tokens that it counts and the calls that it may hold."""
         self.take_event(value, data, is_error=is_error)
         if not self._saw_call and MAY_HOLD_A_CALL.search(data):
             self._saw_call = holds_a_call(value)
@@ -237,7 +237,7 @@ class StreamDecoder(Decoder):
             self.assembly.flush()
             self._counts = more_of(self._counts, found)
             if found.output_tokens:
-                self._counted = self.assembly.written
+                self._counted_at = self.assembly.written
 
     def take_arguments(self, item: Item, piece: Any) -> None:
         """Take a piece of the arguments of a call, which some servers send as an object."""
@@ -260,8 +260,12 @@ class StreamDecoder(Decoder):
         if value is not None and (value.get("error") or is_bare_error(value)):
             self.take_error(as_json(value).encode())
 
-    def take_beginning(self) -> None:
-        """Forget what has come of the reply: the server says it from its beginning once more."""
+    def start_over(self) -> None:
+        """Forget what has come of the reply: the server says it from its beginning once more.
+
+        It was written all the same, and is paid for.
+        """
+        self.letters_beside += self.assembly.written
         has_halves = self.assembly.has_halves
         self.assembly = Assembly(self.ITEM)
         self.assembly.has_halves = has_halves
@@ -323,9 +327,9 @@ class BlockDecoder(StreamDecoder):
     _current: Kind | None = field(default=None, init=False)  # of the last piece
     _place: Kind = field(default=(Text, None), init=False)  # and where it belongs
 
-    def take_beginning(self) -> None:
+    def start_over(self) -> None:
         """Forget what has come of the reply."""
-        super().take_beginning()
+        super().start_over()
         self._current = None
 
     def take_piece(self, kind: Kind, text: str) -> None:

@@ -294,9 +294,10 @@ class EventReader(LineSplitter):
             # accepts
             self._pending += data + b"\n"
             return
-        name = self._ignored[len(_EVENT) :].strip()
-        if self.names_types and name and not self._name and "type" not in value:
-            value["type"] = name.decode(errors="replace")
+        if self.names_types and "type" not in value and not self._name:
+            name = self._ignored[len(_EVENT) :].strip()
+            if name:
+                value["type"] = name.decode(errors="replace")
         piece = None
         if not self._name:
             piece = handler.piece_in(value)

@@ -139,7 +139,7 @@ class ResponsesDecoder(StreamDecoder):
             self._take_annotation(value)
         elif isinstance(value.get("response"), dict):
             if kind == "response.created" and self.assembly.items.all:
-                self.take_beginning()
+                self.start_over()
                 self._events.forget()
             if kind in _ENDS:
                 self._raw = raw_of(value["response"], data)

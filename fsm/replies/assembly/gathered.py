@@ -58,7 +58,7 @@ class GatheredText:
     _first: int = field(default=0, init=False)  # characters of the first piece
     _copy: str = field(default="", init=False)  # a piece that is all of the text over again
     _announced: str = field(default="", init=False)  # the text that pieces may say once more
-    _again: str = field(default="", init=False)  # what they have said of it
+    _again: int = field(default=0, init=False)  # characters that they have said of it
 
     @property
     def size(self) -> int:
@@ -68,7 +68,8 @@ class GatheredText:
     @property
     def text(self) -> str:
         """Return the text so far."""
-        return without_halves(self._text.getvalue() + "".join(self._held) + self._again)
+        held = [*self._held, self._announced[: self._again]]
+        return without_halves(self._text.getvalue() + "".join(held))
 
     def announce(self, text: str, *, is_settled: bool) -> str:
         """Take the text that stands in an announcement, and return what may be handed out.
@@ -97,8 +98,8 @@ class GatheredText:
 
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
-        rest = self._ended() + self._again
-        self._again = ""
+        rest = self._ended() + self._announced[: self._again]
+        self._again = 0
         self._text.write(rest)
         return rest
 
@@ -107,7 +108,7 @@ class GatheredText:
 
         Return what is new in it. If it differs from what came, it replaces that.
         """
-        self._again = ""
+        self._again = 0
         if not text.strip() and self.size > len(text):
             return ""  # an empty final form erases nothing
         before = None
@@ -156,17 +157,25 @@ class GatheredText:
         return message
 
     def _behind_announcement(self, new: str) -> list[str]:
-        """Return what pieces say beyond the text of the announcement; nothing as long as they may
-        say that.
+        """Return what is new beyond the announcement, if the text goes on otherwise than that.
+
+        As long as it says the same, nothing is.
         """
-        said = self._again + new
         announced = self._announced
-        if len(said) < len(announced) and announced.startswith(said):
-            self._again = said
+        came = self._again
+        if new == announced[came : came + len(new)]:
+            self._again = came + len(new)
+            if self._again == len(announced):
+                self._forget_announcement()
             return []
-        self._announced = self._again = ""
-        rest = said.removeprefix(announced)
-        return [rest] if rest else []
+        self._forget_announcement()
+        if new.startswith(announced[came:]):
+            return [new[len(announced) - came :]]
+        return [announced[:came] + new]
+
+    def _forget_announcement(self) -> None:
+        self._announced = ""
+        self._again = 0
 
     def _added(self, piece: str) -> str:
         """Take one piece, and return what may be handed out."""

@@ -781,3 +781,20 @@ def test_an_announced_text_of_responses_is_shown_once(size: int) -> None:
     assert "".join([each.text for each in shown]) == LINE
     reply: Any = decoder.close()
     assert reply.text == LINE
+
+
+def test_what_was_written_before_a_reply_begins_again_is_counted() -> None:
+    text = "Herons stand. " * 1_000
+    decoder = backend("anthropic").decoder({})
+    for number in range(5):
+        decoder.feed(events(message(f"m{number}"), *said(text)))
+    assert decoder.beside >= 3 * len(text)
+    assert decoder.size < 3 * len(text)
+
+
+def test_an_announced_block_that_comes_again_is_replaced_once() -> None:
+    announced = message("a")
+    announced["message"]["content"] = [{"type": "text", "text": LINE}]
+    stop = {"type": "content_block_stop", "index": 0}
+    again = [*said(LINE), stop, *said(" Still."), stop]
+    assert read("anthropic", events(announced, *again, *END)).text == f"{LINE} Still."

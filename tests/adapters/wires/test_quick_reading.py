@@ -224,6 +224,6 @@ def test_an_event_asks_little_of_each_layer(name: str, is_call: bool) -> None:
             data = body(name, chunk_size=8, text=rows)
         return calls_made(lambda: read(name, data, 400))
 
-    calls_an_event = 72 if is_call else 30
+    calls_an_event = 70 if is_call else 30
     count(10)
     assert count(400) - count(200) < 200 * calls_an_event
