@@ -157,12 +157,12 @@ def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
     """Tell whether only a program attains the figure.
 
     `rungwise ask` has no option for a policy of turns, a prompt that ends in a tool result, a
-    compactor, fixed jitter, or a count of the prompt's tokens.
+    compactor, parameters, fixed jitter, or a count of the prompt's tokens.
     """
     is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
     has_count = request.input_tokens is not None and worst.calls.budget.money is not None
     is_special = request.is_turn or worst.follows_tool or worst.needs_compactor
-    return bool(is_special or is_drawn or has_count)
+    return bool(is_special or worst.rejected or is_drawn or has_count)
 
 
 def _on_one_line(word: object) -> str:

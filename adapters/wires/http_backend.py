@@ -230,6 +230,12 @@ class HttpBackend(HttpLink):
         """Return the form of its conversations."""
         return self.FORM
 
+    def differs(self, send: Send, other: Send) -> bool:
+        """Tell whether the bodies of two attempts differ, or one of them is not streamed."""
+        if "stream" in other.dropped - send.dropped:
+            return True
+        return self._body(send, stream=True) != self._body(other, stream=True)
+
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from rungwise.adapters.wires.form import Body
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
 
@@ -43,6 +44,25 @@ def first_cap(send: Send, *layers: Mapping[str, Any]) -> Any:
             if cap is not None:
                 return cap
     return None
+
+
+def leave_out(body: Body, path: str) -> None:
+    """Remove a parameter from a body, or a member of one, named behind a dot, alone.
+
+    An object that says its `type` goes as a whole: it is one value, and its members belong
+    together.
+    """
+    name, _, member = path.partition(".")
+    value = body.get(name)
+    if not member or not isinstance(value, Mapping) or "type" in value:
+        body.pop(name, None)
+        return
+    rest = dict(value)
+    leave_out(rest, member)
+    if rest:
+        body[name] = rest
+    else:
+        del body[name]
 
 
 def without_end(turn: PlainMessage, member: str = "content") -> PlainMessage:

@@ -64,7 +64,7 @@ def holds_a_call(value: Any) -> bool:
         if isinstance(each, list):
             pending += each[:_MOST]
         elif isinstance(each, Mapping) and not _is_another_choice(each):
-            if each.get("type") in _TYPES and _is_named(each):
+            if str(each.get("type")) in _TYPES and _is_named(each):
                 return True
             for name, inner in each.items():
                 if name in _CONTAINERS and _is_named(inner):

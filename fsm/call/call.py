@@ -35,7 +35,7 @@ from rungwise.fsm.call.run.facts import own_facts_of
 from rungwise.fsm.call.run.judging import with_finding
 from rungwise.fsm.call.run.recording import Follower
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.run.sending import Needs
+from rungwise.fsm.call.run.sending import UNSHORTENED, Needs
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
@@ -322,8 +322,8 @@ class Call(CallRounds):
         """Take the messages as the compactor has shortened them and return the send that was
         waiting for it.
 
-        If the rest of the budget does not cover it, the call asks another backend, or ends and
-        returns None.
+        If nothing was left out, or the rest of the budget does not cover it, the call asks another
+        backend, or ends and returns None.
 
         Arguments:
             now: the time; without it, the compactor took none.
@@ -334,9 +334,9 @@ class Call(CallRounds):
         """
         if not self._sender.waits_for_compaction:
             raise IllegalEvent("no send waits for a compaction")
-        self._context.transcript.shorten(Request(messages).messages)
+        is_shorter = self._context.transcript.shorten(Request(messages).messages)
         self.spending.pass_time(now)
-        return self._sender.compacted()
+        return self._sender.compacted() if is_shorter else self._sender.found_open(UNSHORTENED)
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it

@@ -12,14 +12,15 @@ sockets, threads and timeouts decide there when something comes back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.request import Send
+from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
 
@@ -80,8 +81,11 @@ class Answers(ABC):
         return send
 
     def compact(self, call: Call, send: Send, clock: PlayClock) -> bool:
-        """Shorten the messages of a proposal that is too long. Return whether the play goes on."""
-        call.compacted(send.messages, clock.now)
+        """Shorten the messages of a proposal that is too long. Return whether the play goes on.
+
+        The simplest driver leaves as much as there was: a worst case is no shorter.
+        """
+        call.compacted(reworded(send.messages), clock.now)
         return True
 
     def queue(self, call: Call, clock: PlayClock) -> Iterable[str]:
@@ -90,6 +94,18 @@ class Answers(ABC):
 
     def deliver(self, events: Iterable[StreamEvent]) -> None:  # noqa: B027, most play without
         """Take what a consumer of the stream receives."""
+
+
+def reworded(messages: Sequence[PlainMessage | Message]) -> list[PlainMessage | Message]:
+    """Return messages of the same length that are not the same, as the least that a compactor may
+    do: it swaps the case of the last text.
+    """
+    changed = list(messages)
+    for place, message in enumerate(reversed(changed), 1):
+        if isinstance(message, Mapping) and isinstance(message.get("content"), str):
+            changed[-place] = {**message, "content": message["content"].swapcase()}
+            break
+    return changed
 
 
 def play(call: Call, answers: Answers, clock: PlayClock) -> Call:

@@ -260,9 +260,34 @@ def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_
 
 
 def test_an_overflow_for_ever_is_compacted_three_times(run: Any) -> None:
-    run([TOO_LONG], messages=LONG, compactor=lambda messages: list(messages)[-1:]).was(
-        "failed", counts=[4]
-    )
+    def compact(messages: Any) -> Any:
+        return [{"role": "user", "content": messages[-1]["content"][:-1]}]
+
+    run([TOO_LONG], messages=LONG, compactor=compact).was("failed", counts=[4])
+
+
+@pytest.mark.parametrize(
+    "compact",
+    [
+        list,
+        lambda messages: [dict(message) for message in messages],
+        lambda messages: [{"role": "system", "content": "in short: " * 50}, *messages],
+    ],
+    ids=["nothing left out", "a copy", "more than before"],
+)
+def test_what_a_compactor_did_not_shorten_is_not_sent_again(run: Any, compact: Any) -> None:
+    ended = run([TOO_LONG], [ANSWER], messages=LONG, compactor=compact)
+    assert ended.counts == [1, 1]
+    last = run([TOO_LONG], messages=LONG, compactor=compact)
+    last.was("failed", counts=[1])
+    assert "left nothing out" in last.result.cause
+
+
+def test_once_a_compactor_leaves_nothing_more_out_the_next_backend_is_asked(run: Any) -> None:
+    def compact(messages: Any) -> Any:
+        return list(messages)[-1:]
+
+    assert run([TOO_LONG], [ANSWER], messages=LONG, compactor=compact).counts == [2, 1]
 
 
 def test_an_overflow_without_a_compactor_goes_to_the_fallback_or_fails(run: Any) -> None:

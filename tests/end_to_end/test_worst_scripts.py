@@ -3,6 +3,7 @@ certificate states.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def check(worst: WorstScript, folder: Path, prices: Prices | None = PRICES, **re
         backends=worst.backends,
         prices=prices,
         is_busy=case.name == "seconds",
+        parameters=dict.fromkeys(worst.rejected, 1),
         **request,
     )
     assert spent[case.name] == pytest.approx(case.attained, rel=1e-12)
@@ -123,6 +125,8 @@ def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
     chain = "" if backends == 1 else f"-{backends}-backends"
     file = folder / f"worst-{name.replace(' ', '-')}{chain}.toml"
     text = " ".join(file.read_text().replace("\n#", "").split())
+    named = re.search(r"parameters that are rejected \((.+?)\)", text)
+    rejected = named[1].split(", ") if named else []
     messages = AFTER_A_TOOL if "a prompt that ends in the result of a tool" in text else "say"
     spent, requests, _ = played(
         file,
@@ -131,6 +135,7 @@ def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
         backends=backends,
         prices=PRICES,
         is_busy=name == "seconds",
+        parameters=dict.fromkeys(rejected, 1),
         **REQUEST,
     )
     assert spent[name] == pytest.approx(stated["attained"], rel=1e-12)
@@ -251,6 +256,7 @@ def test_a_turn_attains_what_is_stated(policy: TurnPolicy, backends: int, tmp_pa
             backends=backends,
             prices=PRICES,
             tool_seconds=policy.tool_seconds if is_timed else 0.0,
+            parameters=dict.fromkeys(worst.rejected, 1),
             is_busy=case.name == "seconds",
             **REQUEST,
         )

@@ -28,6 +28,7 @@ from rungwise.adapters.provider.script import Script
 from rungwise.core import Call, Send
 from rungwise.fsm.analysis.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.fsm.call.clocks.silence import CLOSING
+from rungwise.fsm.call.play import reworded
 from rungwise.testing import Clocks, EmbeddedProvider, ReceivedRequest, VirtualClock
 
 REAL_SECONDS = 30.0
@@ -110,7 +111,7 @@ def played(
         client = Client(
             chain,
             policy=policy,
-            compactor=list,
+            compactor=reworded,
             testing=Clocks(clock=clock, sleep=clock.sleep, jitter=lambda: 1.0),
         )
         with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():

@@ -18,7 +18,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.adapters.wires.request import without_end
+from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.text.contents import is_blank
@@ -40,7 +40,7 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 def _drop(body: Body, names: frozenset[str]) -> None:
     """Remove the parameters that the server has rejected."""
     for name in names - _NEVER_DROPPED:
-        body.pop(name, None)
+        leave_out(body, name)
     rejected = {"effort"} & names
     if "response_format" in names:
         body.pop("output_format", None)

@@ -29,7 +29,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.adapters.wires.request import without_end
+from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
@@ -55,7 +55,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
     if "response_format" in names:
         names |= {"textFormat"}
     for name in names - {"messages", "system", "toolConfig"}:
-        body.pop(name, None)
+        leave_out(body, name)
         own_names = (name, converse.INFERENCE.get(name, name))
         for place in _PLACES:
             if place not in body:

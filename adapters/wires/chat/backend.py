@@ -25,7 +25,7 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import without_end
+from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.checks import must_be_one_of
@@ -355,5 +355,5 @@ class OpenAIChat(DiscoverableBackend):
         if "response_format" in dropped:
             dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
         for name in dropped.difference(_NEVER_DROPPED):
-            body.pop(name, None)
+            leave_out(body, name)
         return body

@@ -331,10 +331,10 @@ def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
     """
     for name in map(camel, names):
         own = _PLACES.get(name, name)
-        if name.lower().startswith("thinking"):
+        if name.lower().startswith("thinking") and "." not in name:
             own = "thinkingConfig"
         config = dict(body.get(_CONFIG[0], {}))
-        config.pop(own, None)
+        request.leave_out(config, own)
         if own == "responseMimeType":
             for schema in ("responseJsonSchema", "responseSchema"):
                 config.pop(schema, None)
@@ -342,6 +342,6 @@ def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
             config = {key: value for key, value in config.items() if key in retained}
         if own in retained:
             continue
-        body.pop(own, None)
+        request.leave_out(body, own)
         if config or _CONFIG[0] in body:
             body[_CONFIG[0]] = config

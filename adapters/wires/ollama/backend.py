@@ -19,7 +19,7 @@ from rungwise.adapters.wires.ollama.stream import OllamaDecoder
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import first_cap, without_end
+from rungwise.adapters.wires.request import first_cap, leave_out, without_end
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import Failure
@@ -258,8 +258,9 @@ class Ollama(HttpBackend):
             dropped.discard(CAP)
         elif not dropped.isdisjoint(CAP_PARAMETERS):
             dropped.add(CAP)
-        body = {name: value for name, value in body.items() if name not in dropped}
-        options = {name: value for name, value in options.items() if name not in dropped}
+        for name in dropped:
+            leave_out(body, name)
+            leave_out(options, name)
         if options:
             body["options"] = options
         return body

@@ -18,7 +18,7 @@ from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.adapters.wires.request import first_cap
+from rungwise.adapters.wires.request import first_cap, leave_out
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
@@ -45,7 +45,10 @@ _STATEFUL: Final = ("previous_response_id", "conversation")
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 _NEVER_DROPPED: Final = frozenset({"model", "input", "stream", CAP})
 """Fields that stay even if the server rejects them; for the cap see `_body`."""
-_OWN_NAMES: Final[Mapping[str, str]] = {"reasoning_effort": "reasoning"}
+_OWN_NAMES: Final[Mapping[str, str]] = {
+    "reasoning_effort": "reasoning.effort",
+    "verbosity": "text.verbosity",
+}
 _EFFORTS: Final = ("none", "minimal", "low")
 
 
@@ -219,7 +222,7 @@ class OpenAIResponses(DiscoverableBackend):
         if send.lower_reasoning:
             self._lower_reasoning(body)
         for name in send.dropped.difference(_NEVER_DROPPED):
-            body.pop(_OWN_NAMES.get(name, name), None)
+            leave_out(body, _OWN_NAMES.get(name, name))
         if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
             body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
         if body.get("store") is False:

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen, validators
 
 from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.conversation.request import Request, token_count
+from rungwise.fsm.call.conversation.request import Request, Send, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import brief_repr, instance, is_text, number, where, whole
@@ -146,6 +146,12 @@ class Link(Protocol):
             The way, the schema to send, and whether the backend can hold the model to it strictly.
         """
         return "words", schema, False
+
+    def differs(self, send: Send, other: Send) -> bool:
+        """Tell whether two attempts are two requests for it. A repair that would send the same
+        request again is none; a backend that cannot tell says True.
+        """
+        return True
 
     @property
     def losses(self) -> tuple[str, ...]:

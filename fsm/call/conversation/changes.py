@@ -21,6 +21,7 @@ from rungwise.fsm.call.conversation.observation import (
 )
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.hints import Hints
+from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
 from rungwise.fsm.replies.text.contents import is_blank, json_in
 from rungwise.fsm.values.label import is_identifier
@@ -135,13 +136,26 @@ def lower_reasoning(changes: Changes, observation: Observation) -> None:
     changes.lower_reasoning = changes.lower_reasoning or observation.event == "reasoning_truncated"
 
 
+def repair_of(failure: Failure) -> str | None:
+    """Name the one thing to repair, with its detail after a colon; each name is repaired at most
+    once.
+    """
+    if failure.reason == "output_cap" and failure.available_tokens is not None:
+        return f"output_cap:{failure.available_tokens}"
+    if failure.reason == "parameter_unsupported" and failure.parameter:
+        return f"parameter_unsupported:{failure.parameter}"
+    if failure.reason in ("prefill_unsupported", "reasoning_signature", "reasoning_missing"):
+        return failure.reason
+    return None
+
+
 def repair(changes: Changes, observation: Observation) -> None:
     """Fix the one thing that the provider named."""
     fix = observation.evidence.repair or ""
     kind, _, detail = fix.partition(":")
     changes.repaired |= {fix}
     if kind == "output_cap":
-        changes.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
+        changes.available_tokens = within(int(detail))
     elif kind == "parameter_unsupported":
         changes.dropped = without(changes, detail)
     elif kind == "prefill_unsupported":
@@ -151,6 +165,11 @@ def repair(changes: Changes, observation: Observation) -> None:
         changes.restore_reasoning = False
     elif kind == "reasoning_missing":
         changes.restore_reasoning = True
+
+
+def within(available: int) -> int:
+    """Return the output cap to send where a provider names this number of tokens as available."""
+    return max(1, available - RESERVE_BELOW_AVAILABLE)
 
 
 def without(changes: Changes, parameter: str) -> frozenset[str]:

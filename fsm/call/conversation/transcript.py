@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.budget.estimate import message_tokens
+from rungwise.fsm.call.budget.estimate import estimate_tokens, message_tokens
 from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
 from rungwise.fsm.call.conversation.changes import Changes, Correction
 from rungwise.fsm.call.conversation.observation import Observation
@@ -90,9 +90,15 @@ class Transcript:
         if is_cut and reply is not None and reply.stop_reason == "stop":
             self.changes.doubted_at = len(self.answer.gathered)
 
-    def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
-        """Take the messages that a compactor left."""
-        self.messages = with_originals(messages, self.messages)
+    def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> bool:
+        """Take the messages that a compactor left, if they are of use: others than before, and not
+        more. Return whether they are.
+        """
+        left = with_originals(messages, self.messages)
+        if left == self.messages or estimate_tokens(left) > estimate_tokens(self.messages):
+            return False
+        self.messages = left
+        return True
 
     def discard(self) -> None:
         """Drop the whole answer: a rung of your own asks for another one."""

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
-from rungwise.fsm.call.conversation.changes import without
+from rungwise.fsm.call.conversation.changes import repair_of, within, without
 from rungwise.fsm.call.conversation.observation import ANSWERS, UNCLEAR, Observation
 from rungwise.fsm.call.conversation.reading import ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -245,12 +245,9 @@ def _observe_failure(
     rejected = failure.parameter
     named = failure
     if resolved.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
-        # if something else was wrong, the next rejection drops the rest
-        rejected = FORMAT_PARAMETER
+        rejected = FORMAT_PARAMETER  # if something else was wrong, the next rejection drops it
         named = evolve(failure, parameter=rejected)
     repair = repair_of(named)
-    if repair in transcript.changes.repaired:
-        repair = None
     if rejected == FORMAT_PARAMETER and not resolved.has_json_instruction:
         repair = None  # without it, nothing would ask for JSON
     if rejected and proposal.repeats_secret(rejected):
@@ -259,6 +256,9 @@ def _observe_failure(
         dropped = without(transcript.changes, rejected)
         if dropped >= {*CAP_PARAMETERS}:
             repair = None  # without a cap that the backend takes, nothing would bound its answer
+    was_tried = repair in transcript.changes.repaired
+    if repair and (was_tried or not _is_of_use(repair, proposal, transcript)):
+        repair = None
     event = event_of_failure(failure)
     may_renew_key = failure.status == 401 and resolved.link.renews_key
     if may_renew_key and "key" not in transcript.changes.repaired:
@@ -267,6 +267,27 @@ def _observe_failure(
     found = failure.found if event == "malformed" else None
     evidence = _evidence(event, usage, proposal, failure, repair=repair)
     return Observation(evidence=evidence, found=found, **sent)
+
+
+def _is_of_use(repair: str, proposal: Proposal, transcript: Transcript) -> bool:
+    """Tell whether a repair would change the request: the same one would bring the same answer."""
+    send = proposal.send
+    resolved = proposal.for_backend
+    kind, _, detail = repair.partition(":")
+    if kind == "output_cap":
+        return send.max_tokens is None or within(int(detail)) < send.max_tokens
+    if kind == "prefill_unsupported":
+        ends_on_answer = resolved.shapes.role_of(send.messages[-1]) == "assistant"
+        return resolved.prefills and (send.prefill or ends_on_answer)
+    if detail == FORMAT_PARAMETER:
+        return FORMAT_PARAMETER not in send.dropped  # beside it, the prompt asks for JSON in words
+    if kind == "parameter_unsupported":
+        repaired = evolve(send, dropped=resolved.dropped(without(transcript.changes, detail)))
+    elif kind == "reasoning_signature":
+        repaired = evolve(send, portable=True, unsigned=True, restore_reasoning=False)
+    else:
+        repaired = evolve(send, restore_reasoning=True)
+    return resolved.link.differs(send, repaired)
 
 
 def _observe_cut(
@@ -345,19 +366,6 @@ def _evidence(
         asked_wait=failure.asked_wait,
         repair=repair,
     )
-
-
-def repair_of(failure: Failure) -> str | None:
-    """Name the one thing to repair, with its detail after a colon; each name is repaired at most
-    once.
-    """
-    if failure.reason == "output_cap" and failure.available_tokens is not None:
-        return f"output_cap:{failure.available_tokens}"
-    if failure.reason == "parameter_unsupported" and failure.parameter:
-        return f"parameter_unsupported:{failure.parameter}"
-    if failure.reason in ("prefill_unsupported", "reasoning_signature", "reasoning_missing"):
-        return failure.reason
-    return None
 
 
 class ReplyReader:

@@ -30,6 +30,8 @@ from rungwise.fsm.replies.text.contents import is_blank
 OPEN = "open until "
 FULL = "its quota is used up"  # how it begins if the backend has no room for another request
 # of the first attempt with a key that is not the first one of its backend
+# the compactor left nothing out, so that the backend would say the same again
+UNSHORTENED = "the compactor left nothing out"
 KEY = "with key number {}"
 QUOTA = "waited {:.4g} s for the quota"  # of an attempt that other calls had to leave room for
 # of an attempt at a backend that was not asked for a while

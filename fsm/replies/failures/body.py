@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 from attrs import Factory, define
@@ -84,7 +85,17 @@ _NAMED_WORDINGS: Final = (
     r"\A(think) value\b.{0,40}\bis not supported\b",
 )
 _NAMED: Final = tuple(Pattern(wording, re.IGNORECASE | re.MULTILINE) for wording in _NAMED_WORDINGS)
-_CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
+_CONTAINERS: Final = frozenset(  # they hold parameters and are none
+    [
+        "body",
+        "extra_body",
+        "generation_config",
+        "generationConfig",
+        "inferenceConfig",
+        "additionalModelRequestFields",
+        "options",
+    ]
+)
 
 _PARAMETER: Final = Pattern(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 
@@ -338,14 +349,23 @@ class ErrorBody:
 
     @cached_property
     def parameter(self) -> str | None:
-        """The parameter that the provider rejected, if it may be left out."""
+        """The parameter that the provider rejected, if it may be left out.
+
+        A member of one is named with a dot before it (`reasoning.effort`), for it can be left out
+        alone; what stands in a list cannot.
+        """
         path = self._named_parameter()
         parts = [part for part in re.split(r"[.\[\]]+", path) if part and part not in _CONTAINERS]
         if not parts:
             return None
         if parts[0] in _FORMATS or ".".join(parts[:2]) in _FORMATS:
             return FORMAT_PARAMETER
-        return None if parts[0] in _NEVER_DROPPED else parts[0]
+        members = list(takewhile(str.isidentifier, parts))
+        # under `text`, Responses keeps settings; elsewhere it is the question itself
+        is_setting = parts[0] == "text" and len(members) > 1
+        if parts[0] in _NEVER_DROPPED and not is_setting:
+            return None
+        return ".".join(members) or None
 
     def _named_parameter(self) -> str:
         """Return the path of the rejected parameter, from a field or the prose; "" for none."""

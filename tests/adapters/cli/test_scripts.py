@@ -75,10 +75,12 @@ def test_a_script_is_served_and_asked_as_its_file_says(policy: Path) -> None:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as server:
-        program, *words = told(file, server.stdout.readline().strip())
-        # the script begins anew
-        asked = [invoke(*words, "--journal", "journal.json") for _ in range(2)]
-        server.kill()
+        try:
+            program, *words = told(file, server.stdout.readline().strip())
+            # the script begins anew
+            asked = [invoke(*words, "--journal", "journal.json") for _ in range(2)]
+        finally:
+            server.kill()
     assert program == "rungwise"
     (stated,) = re.findall(r"stated    ([\d,]+); ", file.read_text())
     assert [json.loads(each.stdout)["attempts"] for each in asked] == [int(stated)] * 2

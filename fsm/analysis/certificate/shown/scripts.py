@@ -95,6 +95,17 @@ class WorstScript:
         return any(step.target == "compact" for step in self.case.enacted.steps)
 
     @property
+    def rejected(self) -> tuple[str, ...]:
+        """Name the parameters that the request must have, since the provider rejects them: a
+        repair leaves one out.
+        """
+        named = []
+        for failure in map(_failure_of, self.attempts):
+            if failure is not None and failure.reason == "parameter_unsupported":
+                named.append(failure.parameter or "")
+        return tuple(dict.fromkeys(named))
+
+    @property
     def tool(self) -> str | None:
         """Name the tool that the client must have; None if none runs.
 

@@ -203,7 +203,5 @@ def failed(
         "param": parameter,
         "code": code,
     }
-    named = (
-        {"parameter": parameter.partition(".")[0]} if "upported" in message and parameter else {}
-    )
+    named = {"parameter": parameter} if "upported" in message and parameter else {}
     return [(whole({"error": error}, status), {"status": status, **named})]

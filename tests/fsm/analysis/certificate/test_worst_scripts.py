@@ -28,6 +28,7 @@ from rungwise.core import Call, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.analysis.certificate.shown.scripts import WorstScript
 from rungwise.fsm.analysis.certificate.worst import worst_cases
 from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.play import reworded
 from support.sampling import examples
 from support.tables import limits
 
@@ -78,7 +79,7 @@ def scripted(
     send = call.begin(now)
     while send is not None:
         if send.needs_compaction:
-            send = call.compacted(send.messages) or send
+            send = call.compacted(reworded(send.messages)) or send
         now += send.wait
         send = call.sending(now)
         if send is None:

@@ -35,6 +35,7 @@ from rungwise.core import (
     TurnContext,
 )
 from rungwise.fsm.call.budget.throttle import LEAST, RetryThrottle
+from rungwise.fsm.call.play import reworded
 from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.engine.checker.branches import Ask, changes, dead_rows, first_row, ways
@@ -403,7 +404,7 @@ def give(call: Call, name: str, number: int) -> None:
         call.cancel()
         return
     if call.position.state == "compact":
-        call.compacted(call.request.messages)
+        call.compacted(reworded(call._context.transcript.messages))
     if name == "cancel_in_flight":
         call.sending()
         call.cancel()
