@@ -97,7 +97,11 @@ def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | 
         return "unknown", as_json(raw)[:LONGEST_WORD]
     raw = str(mended(raw[:LONGEST_WORD]))
     word = known_word(raw, words)
-    return "unknown" if word is None else words[word], raw
+    if word is not None:
+        return words[word], raw
+    # what is a refusal as the code of an error is one here, too
+    refuses = classify_response(None, {}, {"code": raw}).reason == "content_policy"
+    return "content_filter" if refuses else "unknown", raw
 
 
 _CUTS: Final = ("length", "content_filter", "overflow", "error")
@@ -147,7 +151,6 @@ def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> 
 
 NATIVE: Final = "native_finish_reason"
 """Where OpenRouter writes what the server behind it has said [reVrost/go-openrouter#43]."""
-
 
 NAMES: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason")
 """The names of a finish reason in all protocols."""

@@ -35,7 +35,7 @@ _CONTAINERS: Final = frozenset(
     }
 )
 """The members that hold calls."""
-_TYPES: Final = frozenset({"tool_call", "tool_use", "function_call"})
+_TYPES: Final = ("tool_call", "tool_use", "function_call")
 _CLOSED: Final = frozenset(
     {
         "tools",

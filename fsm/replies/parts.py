@@ -200,6 +200,13 @@ def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     return parts
 
 
+def is_answer_by_itself(part: Part) -> bool:
+    """Tell whether a part is an answer, or a part of one: not what leads to it or goes with it."""
+    if isinstance(part, OpaquePart):
+        return part.is_answer
+    return isinstance(part, TextPart | MediaPart | ToolCall)
+
+
 def text_of(parts: Iterable[Part]) -> str:
     """Return the joined text of all text parts."""
     return "".join([part.text for part in parts if isinstance(part, TextPart)])

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in
+from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in, known_word
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
-from rungwise.fsm.replies.failures.failure import Reason
+from rungwise.fsm.replies.failures.failure import Failure, Reason
 from rungwise.fsm.replies.parts import Part, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.replies.reply import StopReason
 from rungwise.fsm.values.usage import Usage
@@ -37,14 +37,16 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "continuation": "length",  # a limit of the server's own, and there is more to say
     **dict.fromkeys(_REFUSALS, "content_filter"),
 }
-"""The finish reasons, in lower case. OTHER, NO_IMAGE, TOO_MANY_TOOL_CALLS and
-FINISH_REASON_UNSPECIFIED are not among them: they say that there is no reply, but not why."""
+"""The finish reasons, in lower case. FINISH_REASON_UNSPECIFIED is not among them: it says that
+there is no reply, but not why."""
+LASTING: Final = ("too_many_tool_calls", "no_image", "other")
+"""The finish reasons that the same request to the same model meets again."""
 
 FAILURES: Final[Mapping[str, Reason]] = {
     # The model's output could not be read as a call of one of the functions, or at all; another
     # attempt may succeed.
     **dict.fromkeys(
-        ("malformed_function_call", "unexpected_tool_call", "malformed_response"),
+        ("malformed_function_call", "unexpected_tool_call", "malformed_response", *LASTING),
         "failed_generation",
     ),
     "missing_thought_signature": "reasoning_signature",
@@ -53,6 +55,17 @@ FAILURES: Final[Mapping[str, Reason]] = {
 """The finish reasons that are failures."""
 ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURES, "error")}
 """All finish reasons with a known meaning."""
+
+
+def failure_of(word: str | None, message: str) -> Failure | None:
+    """Return the failure that a finish reason is, or None."""
+    known = known_word(word or "", ENDS)
+    if known not in FAILURES:
+        return None
+    should_retry = False if known in LASTING else None
+    return Failure(
+        FAILURES[known], status=200, code=word, message=message, should_retry=should_retry
+    )
 
 
 def is_usage(value: Any) -> bool:

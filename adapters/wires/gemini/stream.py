@@ -18,7 +18,6 @@ from rungwise.adapters.wires.draft import (
     at_least,
     finish_in,
     grown,
-    known_word,
     malformed,
     raw_of,
     settled,
@@ -27,10 +26,10 @@ from rungwise.adapters.wires.draft import (
 from rungwise.adapters.wires.gemini.plain import media_in
 from rungwise.adapters.wires.gemini.reply import (
     ENDS,
-    FAILURES,
     STOP_REASONS,
     GatheredCall,
     call_in,
+    failure_of,
     is_again,
     is_thought,
     is_usage,
@@ -350,10 +349,7 @@ class GeminiDecoder(StreamDecoder):
         if self._is_blocked:
             reason = "content_filter"  # whatever the word
         message = str(mended(self._message))
-        error = self.error
-        failed = known_word(word or "", ENDS)
-        if failed is not None and failed in FAILURES and not error:
-            error = Failure(FAILURES[failed], status=200, code=word, message=message)
+        error = self.error or failure_of(word, message)
         parts = (*self.parts(), *grounding_of(self._aside.members, self.provider))
         usage = usage_of(self._usage, parts)
         # an earlier report counted the answer up to there

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import arguments_of, input_in
+from rungwise.adapters.wires.draft import arguments_of, classified, input_in
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
@@ -19,7 +19,14 @@ from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.assembly.items import Item
-from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import (
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    is_answer_by_itself,
+)
 from rungwise.fsm.replies.reply import Reasoning, Text
 
 CUSTOM: Final = "custom_tool_call"
@@ -56,6 +63,7 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
     """
     parts: list[Part] = []
     refusals: list[str] = []
+    blocked: list[str] = []
     # the actions that the provider took itself, as their outputs show
     ran: set[str] = set()
     for item in items:
@@ -74,7 +82,18 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
             if own:
                 is_answer = _is_answer(item) and text_in(item, "call_id") not in ran
                 parts.append(OpaquePart(provider, own, is_answer))
+            if item.get("error"):
+                blocked += _refusal_in(item)
+    if blocked and not any(map(is_answer_by_itself, parts)):
+        refusals += blocked
     return tuple(parts), "".join(refusals)
+
+
+def _refusal_in(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why an item failed, such as a picture, if a filter refused it."""
+    failure = classified(None, {}, as_json({"error": item["error"]}).encode())
+    if failure.reason == "content_policy":
+        yield failure.message or f"{failure.code}"
 
 
 def _is_answer(item: Mapping[str, Any]) -> bool:

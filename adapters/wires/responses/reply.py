@@ -11,7 +11,7 @@ from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall, text_of
 from rungwise.fsm.replies.reply import StopReason
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -28,6 +28,8 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 
 `queued` and `in_progress` are missing: such a response has not ended.
 """
+UNFINISHED: Final = ("queued", "in_progress")
+"""The values of `status` of a response that is not there yet."""
 
 
 def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
@@ -76,3 +78,11 @@ def error_of(response: Mapping[str, Any], headers: Mapping[str, str]) -> Failure
     if not error:
         return None
     return classified(None, headers, as_json({"error": error}).encode())
+
+
+def unfinished(response: Mapping[str, Any], draft: Draft) -> Failure | None:
+    """Return that a whole response without a text has not ended, which may pass; else None."""
+    status = response.get("status")
+    if status not in UNFINISHED or text_of(draft.parts):
+        return None
+    return Failure("server_error", status=200, code=status, message="the response has not ended")

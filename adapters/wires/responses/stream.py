@@ -27,7 +27,13 @@ from rungwise.adapters.wires.responses.items import (
     contents_of,
     envelope_of,
 )
-from rungwise.adapters.wires.responses.reply import STOP_REASONS, draft_of, error_of
+from rungwise.adapters.wires.responses.reply import (
+    STOP_REASONS,
+    UNFINISHED,
+    draft_of,
+    error_of,
+    unfinished,
+)
 from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.assembly.items import Names
@@ -168,11 +174,11 @@ class ResponsesDecoder(StreamDecoder):
         """Read the response of a whole body."""
         output = value.get("output")
         status = text_in(value, "status")
-        is_response = status in STOP_REASONS or status in ("queued", "in_progress")
+        is_response = status in STOP_REASONS or status in UNFINISHED
         if not (isinstance(output, list) or value.get("error") or is_response):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
-        error = error_of(value, self.headers)
+        error = error_of(value, self.headers) or unfinished(value, draft)
         return draft.reply(error=error, raw=raw_of(value, body))
 
     # where things belong
@@ -369,7 +375,7 @@ class ResponsesDecoder(StreamDecoder):
                 self._response[key] = response[key]
         if status is None:
             return
-        if text_in(response, "status") in ("", "queued", "in_progress"):
+        if text_in(response, "status") in ("", *UNFINISHED):
             self._response["status"] = status
         self.error = error_of(response, self.headers)
         self.done = self.finished = True

@@ -236,3 +236,11 @@ def _hint(name: str, available: list[str]) -> str:
     if near:
         return f"; {near}"
     return f"; there are: {', '.join(available)}"
+
+
+def asks_for_nothing(parameters: Mapping[str, Any]) -> bool:
+    """Tell whether a request only fills the provider's cache: its reply is empty by design."""
+    for options in parameters.values():
+        if isinstance(options, Mapping) and options.get("prewarm") is True:
+            return True
+    return False

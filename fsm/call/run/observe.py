@@ -13,6 +13,7 @@ from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.changes import repair_of, within, without
 from rungwise.fsm.call.conversation.observation import ANSWERS, UNCLEAR, Observation
+from rungwise.fsm.call.conversation.parameters import asks_for_nothing
 from rungwise.fsm.call.conversation.reading import ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
@@ -22,7 +23,12 @@ from rungwise.fsm.call.run.sending import Sender
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
+from rungwise.fsm.replies.failures.failure import (
+    FORMAT_PARAMETER,
+    Failure,
+    event_of_failure,
+    repair_of,
+)
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
 from rungwise.fsm.values.usage import Usage
@@ -131,7 +137,7 @@ def _observe_reply(
     if is_kept:
         part = read.visible
         new = read.new
-    elif event == UNCLEAR:
+    elif event in (UNCLEAR, "failed_permanently"):
         spare = read.gathered + read.new  # it may be whole, so it stands for what it continues too
     elif is_spare and not resolved.expects_json:
         spare = read.visible
@@ -155,7 +161,7 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
     is_prefilled = proposal.send.prefill and not proposal.reading.seed
     is_native = is_prefilled or transcript.changes.is_paused
     was_whole = is_native and read.continues_text and read.reply.stop_reason in ("stop", None)
-    if event == "came_empty" and was_whole:
+    if event == "came_empty" and (was_whole or asks_for_nothing(proposal.send.parameters)):
         event = "answered"  # the text was whole, and there was nothing left to say
     was_doubted = read.continues_text and transcript.changes.doubted_at == len(read.gathered)
     if event in ("came_empty", "only_reasoned") and was_doubted:
@@ -192,9 +198,7 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     gives_no_reason = reply.stop_reason is None and reply.failure is None and not reply.tool_calls
     # one that used up its cap was cut by it
     if reply.interrupted and not (is_cut and gives_no_reason):
-        if reply.failure is None:
-            return "interrupted"
-        return _BY_CAUSE.get(reply.failure.reason, "interrupted")
+        return _event_of_cause(reply.failure)
     if reply.stop_reason in _BY_STOP:
         return _BY_STOP[reply.stop_reason]
     if reply.tool_calls and (is_cut or not read.has_whole_calls):
@@ -214,6 +218,19 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     if reply.has_media:
         return "malformed" if expects_json else "answered"  # a picture is an answer as well
     return "only_reasoned" if read.reasons else "came_empty"
+
+
+def _event_of_cause(failure: Failure | None) -> str:
+    """Return the event of a reply that broke off.
+
+    What the model cannot write here, another request does not bring: its text stands if nothing
+    better comes.
+    """
+    if failure is None:
+        return "interrupted"
+    if failure.reason == "failed_generation" and failure.should_retry is False:
+        return event_of_failure(failure)
+    return _BY_CAUSE.get(failure.reason, "interrupted")
 
 
 def was_cut(reply: Reply, cap: int | None) -> bool:

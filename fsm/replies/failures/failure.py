@@ -147,6 +147,8 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "fell_silent": ("silence",),
 }
 _EVENTS: Final = {reason: event for event, reasons in _REASONS.items() for reason in reasons}
+CANCELLED: Final = "cancelled"
+"""The code of a reply that its provider ended by itself. Another request may mend that, once."""
 _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}
 
 
@@ -155,9 +157,26 @@ def event_of_failure(failure: Failure) -> str:
     and permanent.
     """
     event = _EVENTS[failure.reason]
+    if failure.code == CANCELLED:
+        return "rejected_fixably"
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
         return event
     return _EVENT_IF_RETRYABLE[failure.should_retry]
+
+
+def repair_of(failure: Failure) -> str | None:
+    """Name the one thing to repair, with its detail after a colon; each name is repaired at most
+    once.
+    """
+    if failure.reason == "output_cap" and failure.available_tokens is not None:
+        return f"output_cap:{failure.available_tokens}"
+    if failure.reason == "parameter_unsupported" and failure.parameter:
+        return f"parameter_unsupported:{failure.parameter}"
+    if failure.code == CANCELLED:
+        return CANCELLED  # the same request mends it
+    if failure.reason in ("prefill_unsupported", "reasoning_signature", "reasoning_missing"):
+        return failure.reason
+    return None
 
 
 FORMAT_PARAMETER: Final = "response_format"

@@ -103,7 +103,7 @@ RULES: Final = (
         r"responsibleaipolicyviolation|(.*\.)?data_?inspection_?failed|refusal"
         r"|(image_)?safety\w*|(image_)?prohibited_content|blocklist|spii|model_armor|(bio|"
         r"cyber)\w*_policy|invalid_prompt"
-        r"|sensitive_words_detected|prompt_blocked",
+        r"|sensitive_words_detected|prompt_blocked|\w*moderation_(blocked|flagged|rejected|failed)",
         r"content (management|filter\w{0,10}) policy|safety system"
         r"|\b(violat|flagged)\w{0,10}\b.{0,40}\b(usage|content) (polic|guideline)"
         r"|inappropriate content|content exists risk|unsafe or sensitive content|due to "
@@ -194,7 +194,7 @@ RULES: Final = (
     Rule(
         "payload_too_large",
         _BAD_REQUEST,
-        r"(request|payload)_too_large",
+        r"(request|payload)(_body)?_too_large\w*",
         r"(entity|payload|body) (is )?too large|payload size exceeds",
     ),
     Rule("payload_too_large", frozenset({413})),
@@ -206,8 +206,8 @@ RULES: Final = (
     Rule(
         "billing",
         _ANY,
-        r"insufficient_(quota|balance|credits?|funds|user_quota)|billing_\w+|credit_balance_\w+|"
-        r"\w*spend_limit_\w+"
+        r"insufficient_(quota|balance|credits?|funds|user_quota)|\w*billing_\w+|credit_balance_\w+|"
+        r"\w*spend(ing)?_(limit|cap)\w*"
         r"|exceeded_current_quota_error|arrearage|payment_required|creditserror|.*freetieronly|"
         r"\w*free_tier_daily",
         r"insufficient (account )?(balance|credits?|funds|quota)|credit balance|balance is "
@@ -272,7 +272,7 @@ RULES: Final = (
     Rule(
         "rate_limit",
         frozenset({None, 400, 403, 429}),
-        r"rate_?limit\w*|too_many_\w+|limit_requests|(request|token)_quota_exceeded|"
+        r"(rate|ramp)_?limit\w*|too_many_\w+|limit_requests|(request|token)_quota_exceeded|"
         r"servicequotaexceeded(exception)?",
         r"rate.?limit|too many (requests|tokens)|throttl|(requests?|tokens?) per "
         r"(sec|min|hour|day)|concurrency"
@@ -284,6 +284,7 @@ RULES: Final = (
         _BAD_REQUEST | {404},
         r"auth\w*_error|permission_(error|denied)|unauthenticated|unauthorized|(invalid|incorrect|"
         r"missing)_(api_)?key"
+        r"|organization_(on_hold|type_\w+)|parent_organization_required|cmek_key_(disabled|\w+blocked)"
         r"|api_key_\w+|access_?denied(exception)?|unrecognizedclient(exception)?|"
         r"expiredtoken(exception)?|invalid_token",
         r"(invalid|incorrect|missing|no|expired|wrong) "

@@ -158,10 +158,19 @@ ERRORS = {
             "2026-12-01.",
         ),
         (402, "billing_error", "There is an issue with your organization's billing."),
-        (429, "rate_limit_error", "x", {"details": {"error_code": "enforced_spend_limit_reached"}}),
+        *[
+            (status, kind, "x", {"details": {"error_code": f"{whose}_spend_limit_reached"}})
+            for whose in ("enforced", "contract", "linked_organization", "some_new")
+            for status, kind in ((429, "rate_limit_error"), (400, INVALID))
+        ],
+        (400, INVALID, "x", {"details": {"error_code": "linked_organization_billing_unavailable"}}),
     ],
     "content_policy": [(400, INVALID, "Output blocked by content filtering policy")],
     "auth": [
+        *[
+            (400, INVALID, "x", {"details": {"error_code": code}})
+            for code in ("organization_on_hold", "cmek_key_disabled", "cmek_key_network_blocked")
+        ],
         (401, "authentication_error", "invalid x-api-key"),
         (
             403,
@@ -172,10 +181,21 @@ ERRORS = {
     "model_not_found": [(404, "not_found_error", "model: claude-opus-9")],
     "unknown": [(404, "not_found_error", "Not found")],
     "payload_too_large": [
-        (413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
+        (
+            400,
+            INVALID,
+            "x",
+            {"details": {"error_code": "request_body_too_large_after_decoding"}},
+        ),
+        (413, "request_too_large", "Request exceeds the maximum allowed number of bytes."),
     ],
     "rate_limit": [
-        (429, "rate_limit_error", "This request would exceed your organization's rate limit of 50.")
+        (400, INVALID, "x", {"details": {"error_code": "ramp_limit_exceeded"}}),
+        (
+            429,
+            "rate_limit_error",
+            "This request would exceed your organization's rate limit of 50.",
+        ),
     ],
     "server_error": [(500, "api_error", "Internal server error")],
     "timeout": [(504, "timeout_error", "The request timed out.")],

@@ -35,11 +35,9 @@ REFUSED = (
     "IMAGE_RECITATION",
     "IMAGE_OTHER",
 )
+LASTING = ("OTHER", "NO_IMAGE", "TOO_MANY_TOOL_CALLS")
 UNKNOWN = (
     "FINISH_REASON_UNSPECIFIED",
-    "OTHER",
-    "NO_IMAGE",
-    "TOO_MANY_TOOL_CALLS",
     "SOMETHING_NEW",
     "finish_reason_42",
 )
@@ -51,13 +49,19 @@ ENDS = [
     *[(word, SAID, "content_filter", "refused") for word in REFUSED],
     *[(word, SAID, "unknown", "ended_unclearly") for word in UNKNOWN],
     *[(word, SAID, "unknown", "interrupted", "failed_generation") for word in BROKEN],
+    *[(word, SAID, "unknown", "failed_permanently", "failed_generation") for word in LASTING],
+    ("moderation_blocked", SAID, "content_filter", "refused"),
     ("MISSING_THOUGHT_SIGNATURE", SAID, "unknown", "interrupted", "reasoning_signature"),
     ("PUP_LIMITED_DISABLED", SAID, "unknown", "interrupted", "auth"),
     (None, SAID, None, "answered"),
     *[("STOP", each, "stop", "came_empty") for each in WITHOUT_TEXT],
     *[("MAX_TOKENS", each, "length", "reasoning_truncated") for each in WITHOUT_TEXT],
     *[("SAFETY", each, "content_filter", "refused") for each in WITHOUT_TEXT],
-    *[("OTHER", each, "unknown", "malformed") for each in WITHOUT_TEXT],
+    *[
+        (word, each, "unknown", "failed_permanently", "failed_generation")
+        for word in LASTING
+        for each in WITHOUT_TEXT
+    ],
     *[
         (word, each, "unknown", "failed_transiently", "failed_generation")
         for word in BROKEN

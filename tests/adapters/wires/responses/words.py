@@ -46,8 +46,10 @@ ENDS = [
     ),
     *(
         (word, (word,), "error", "failed_transiently", "server_error")
-        for word in ("failed", "cancelled")
+        for word in ("failed", "queued", "in_progress")
     ),
+    ("cancelled", ("cancelled",), "error", "rejected_fixably", "server_error"),
+    ("moderation_blocked", ("incomplete",), "content_filter", "refused"),
 ]
 
 
