@@ -72,9 +72,11 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.health.table import HEALTH as HEALTH
     from rungwise.fsm.replies.failures.failure import Failure as Failure
     from rungwise.fsm.replies.parts import CitationPart as CitationPart
+    from rungwise.fsm.replies.parts import CommentaryPart as CommentaryPart
     from rungwise.fsm.replies.parts import OpaquePart as OpaquePart
     from rungwise.fsm.replies.parts import Part as Part
     from rungwise.fsm.replies.parts import ReasoningPart as ReasoningPart
+    from rungwise.fsm.replies.reply import Commentary as Commentary
     from rungwise.fsm.replies.reply import Reply as Reply
     from rungwise.fsm.turn.actions import Action as Action
     from rungwise.fsm.turn.actions import Compact as Compact

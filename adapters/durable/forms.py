@@ -22,7 +22,7 @@ from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.replies.failures.failure import NEVER_SENT, Failure
 from rungwise.fsm.replies.parts import Message, Part
-from rungwise.fsm.replies.reply import Discard, Reasoning, Reply, Text
+from rungwise.fsm.replies.reply import Commentary, Discard, Reasoning, Reply, Text
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tool_round import media_in, result_text
@@ -55,7 +55,7 @@ _OF_RESULT: Final = (
     "overran",
 )
 _EVENTS: Final[Mapping[str, type[Text | Reasoning | Discard]]] = {
-    each.__name__: each for each in (Text, Reasoning, Discard)
+    each.__name__: each for each in (Text, Reasoning, Commentary, Discard)
 }
 _OF_TURN: Final = ("outcome", "text", "cost", "seconds", "calls", "attempts", "cause")
 _CALLS_OF_TURN: Final = ("handed_off", "awaiting", "already_run")

@@ -16,7 +16,7 @@ from rungwise.adapters.gateway.languages.language import Completion, SpokenLangu
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.run.result import CallError, Result, describe
 from rungwise.fsm.replies.failures.failure import Failure, Reason
-from rungwise.fsm.replies.parts import ReasoningPart, ToolCall
+from rungwise.fsm.replies.parts import CommentaryPart, ReasoningPart, ToolCall
 from rungwise.fsm.replies.text.contents import is_json
 
 PREFIX: Final = "x-rungwise-"
@@ -92,6 +92,8 @@ def _signature(result: Result, reasoning: str, api: str) -> str | None:
     signatures: list[Any] = []
     for part in result.message.parts:
         if not isinstance(part, ReasoningPart) or not part.signature:
+            continue
+        if isinstance(part, CommentaryPart):
             continue
         is_of_text = api != "anthropic" or part.text == reasoning
         if part.provider.startswith(own) and is_of_text:

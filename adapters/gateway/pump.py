@@ -21,7 +21,7 @@ from rungwise.adapters.gateway.withholding import Withholding
 from rungwise.adapters.gateway.writing import AnswerWriter, keys_of
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.engine.journal.record import Step
-from rungwise.fsm.replies.reply import Discard, Reasoning, Text
+from rungwise.fsm.replies.reply import Commentary, Discard, Reasoning, Text
 from rungwise.fsm.values.usage import NO_USAGE
 
 _TAKEN_BACK: Final = (
@@ -50,12 +50,14 @@ class Pump:
     _text: list[str] = field(factory=list)  # that is held until it is final
     _handed: HandedText = field(factory=HandedText)  # that is not
     _thoughts: list[str] = field(factory=list)
+    _comments: list[str] = field(factory=list)
     # a key that a backend repeats may come in several pieces, and would leave in several events
     _withheld: dict[str, Withholding] = field(init=False)
 
     @_withheld.default
     def _nothing_withheld(self) -> dict[str, Withholding]:
-        return {name: Withholding(keys_of(self.call.client)) for name in ("reasoning", "text")}
+        names = ("reasoning", "commentary", "text")
+        return {name: Withholding(keys_of(self.call.client)) for name in names}
 
     def response(self, pieces: Any, first: bytes | None) -> HttpResponse:
         """Return the response, once its first piece has come."""
@@ -83,6 +85,11 @@ class Pump:
             case Text():
                 piece = self._handed.add(event.text)
                 return self._too_much() if piece is None else self._without_keys("text", piece)
+            case Commentary() if self.call.language.has_phases:
+                self._comments.append(event.text)
+                if not self._answer.commentary:
+                    self._change(commentary=event.text)
+                return b"" if self._holds else self._without_keys("commentary", event.text)
             case Reasoning() if not self.call.shown(event.text, self._backend):
                 pass
             case Reasoning():
@@ -137,8 +144,10 @@ class Pump:
 
     def _without_keys(self, name: str, piece: str) -> bytes:
         """Write a piece of text or reasoning, but for what may be the beginning of a key."""
-        other = "text" if name == "reasoning" else "reasoning"
-        written = self._written(other, self._withheld[other].end())
+        written = b""
+        for other, withheld in self._withheld.items():
+            if other != name:
+                written += self._written(other, withheld.end())
         return written + self._written(name, self._withheld[name].feed(piece))
 
     def _rest(self) -> bytes:
@@ -190,16 +199,17 @@ class Pump:
         written = self._begun()
         if self._holds:
             sent = ""
-            reasoning = call.shown(result.reasoning, result.backend)
-            if reasoning:
-                written += self._written("reasoning", reasoning)
+            reasoning, commentary = call.said_before(result)
+            written += self._written("reasoning", reasoning)
+            written += self._written("commentary", commentary)
         else:
             sent = self._handed.text
             reasoning = "".join(self._thoughts)
+            commentary = "".join(self._comments)
             if not text.startswith(sent):
                 text = sent  # what a program has is always the beginning of the answer
         written += self._without_keys("text", text[len(sent) :]) + self._rest()
-        self._change(text=text, reasoning=reasoning)
+        self._change(text=text, reasoning=reasoning, commentary=commentary)
         return written
 
     def _text_of(self, result: Result) -> str:
@@ -222,6 +232,7 @@ class Pump:
         self._change(
             text=self._given,
             reasoning="".join(self._thoughts),
+            commentary="".join(self._comments),
             error_event=problem.event(),
         )
         return self._begun() + self._rest() + b"".join(self._stream.end())

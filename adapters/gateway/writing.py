@@ -23,6 +23,7 @@ from rungwise.adapters.gateway.forwarded import ENCODING, Forward
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import CommentaryPart, reasoning_of
 
 LOGGER: Final = logging.getLogger("rungwise")
 
@@ -73,9 +74,11 @@ class AnswerWriter:
         if self.forward is not None:
             return self._raw(headers)
         is_json_wanted = self.asked.returns is not None
+        reasoning, commentary = self.said_before(result)
         answer = Completion(
             text=text_of(result, is_json_wanted=is_json_wanted),
-            reasoning=self.shown(result.reasoning, result.backend),
+            reasoning=reasoning,
+            commentary=commentary,
             model=self.model_of(result.backend),
         )
         answer = ended(answer, result, self.language)
@@ -96,6 +99,14 @@ class AnswerWriter:
             if each.name == backend and getattr(each, "API", None) == "anthropic":
                 return reasoning
         return ""
+
+    def said_before(self, result: Result) -> tuple[str, str]:
+        """Return the reasoning of a result, and its commentary if that is something else here."""
+        if not (self.language.has_phases and result.commentary):
+            return self.shown(result.reasoning, result.backend), ""
+        parts = result.message.parts
+        thoughts = [part for part in parts if not isinstance(part, CommentaryPart)]
+        return reasoning_of(thoughts), result.commentary
 
     def failed(self, error: Exception) -> HttpResponse:
         """Return the answer to a call that raised: a refusal in its protocol's form, or an

@@ -138,8 +138,8 @@ class ScriptedReply:
     @property
     def answer(self) -> Completion:
         """Return what a protocol writes of it."""
-        names = [attribute.name for attribute in attrs.fields(Completion)]
-        return Completion(**{name: getattr(self, name) for name in names})
+        names = {attribute.name for attribute in attrs.fields(Completion)}
+        return Completion(**{name: getattr(self, name) for name in names - {"commentary"}})
 
     def pauses(self, count: int) -> list[float]:
         """Return the seconds before each of so many writes of the body.

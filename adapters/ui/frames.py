@@ -23,7 +23,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ConfigurationError, RungwiseError, ToolError
 from rungwise.fsm.replies.parts import ToolCall
-from rungwise.fsm.replies.reply import Discard, PartialValue, Reasoning, Text
+from rungwise.fsm.replies.reply import Commentary, Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tool_round import result_text
@@ -52,6 +52,8 @@ def data_of(event: object) -> tuple[str, Data]:
     match event:
         case None:
             return "begin", {}
+        case Commentary(text):
+            return "reasoning", {"text": text, "phase": "commentary"}
         case Text(text) | Reasoning(text) | Discard(text):
             return type(event).__name__.lower(), {"text": text}
         case PartialValue(value):

@@ -93,6 +93,15 @@ class ReasoningPart:
     provider: str = field(default="", validator=_is_text)
 
 
+class CommentaryPart(ReasoningPart):
+    """Hold what a model says to its reader before it answers, such as what it will do next.
+
+    Its signature is the message that its provider sent.
+    """
+
+    __slots__ = ()
+
+
 @frozen
 class ToolCall:
     """Hold one tool call; `arguments` is the JSON text exactly as the provider sent it.
@@ -213,8 +222,13 @@ def text_of(parts: Iterable[Part]) -> str:
 
 
 def reasoning_of(parts: Iterable[Part]) -> str:
-    """Return the joined text of all reasoning."""
+    """Return the joined text of all reasoning, commentary included."""
     return "".join([part.text for part in parts if isinstance(part, ReasoningPart)])
+
+
+def commentary_of(parts: Iterable[Part]) -> str:
+    """Return the joined text of all commentary."""
+    return reasoning_of(part for part in parts if isinstance(part, CommentaryPart))
 
 
 def final_text_of(parts: Sequence[Part]) -> str | None:

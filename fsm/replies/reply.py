@@ -156,6 +156,12 @@ class Reasoning:
     text: str
 
 
+class Commentary(Reasoning):
+    """Show a piece of what the model says to its reader before it answers."""
+
+    __slots__ = ()
+
+
 @frozen
 class Discard:
     """Take back `text`, which is exactly the end of what was handed out so far."""

@@ -45,6 +45,7 @@ class Completion:
     text: str = ""
     reasoning: str = ""  # comes before the text
     reasoning_field: str = "reasoning_content"  # of chat completions
+    commentary: str = ""  # comes before the text, too, in a protocol that has phases
     signature: str | None = None  # of the reasoning; "" makes one up, None leaves it unsigned
     refusal: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -89,6 +90,10 @@ class AnswerStream(ABC):
     def reasoning(self, piece: str) -> Iterator[bytes]:
         """Add reasoning."""
 
+    def commentary(self, piece: str) -> Iterator[bytes]:
+        """Add commentary, in a protocol that has phases."""
+        return iter(())
+
     @abstractmethod
     def text(self, piece: str) -> Iterator[bytes]:
         """Add visible text."""
@@ -112,6 +117,7 @@ class Language(ABC):
     api: str = ""  # its name on the command line
     stream_type = "text/event-stream"
     paths: str | tuple[str, ...] = ()  # how the path of a request ends
+    has_phases = False  # whether commentary is something else than reasoning
     conversation = "messages"  # the member of a request's body that holds it
     caps: tuple[str, ...] = ("max_tokens",)
     """The members that may hold the output cap; a dot stands between an object and its member."""

@@ -17,6 +17,7 @@ from rungwise.fsm.values.usage import Usage
 Item = dict[str, Any]
 
 REASONING = "reasoning"
+COMMENTARY = "commentary"
 MESSAGE = "message"
 _STATUSES: Final = ("completed", "failed", "in_progress", "cancelled", "queued")
 _FINISHES: Final[Mapping[str | None, tuple[str | None, str | None]]] = {
@@ -141,6 +142,8 @@ def output_of(answer: Completion, request: AnswerRequest) -> dict[str, Item]:
     output: dict[str, Item] = {}
     if answer.reasoning or answer.signature:
         output[REASONING] = reasoning_of(answer, request)
+    if answer.commentary:
+        output[COMMENTARY] = commentary_of(answer, request)
     message = message_of(answer, request)
     if message["content"]:
         output[MESSAGE] = message
@@ -173,6 +176,12 @@ def reasoning_of(answer: Completion, request: AnswerRequest) -> Item:
     return item
 
 
+def commentary_of(answer: Completion, request: AnswerRequest) -> Item:
+    """Return the message that holds the commentary."""
+    message = message_of(Completion(text=answer.commentary), request)
+    return {**message, "id": f"msg_{request.number:08d}c", "phase": COMMENTARY}
+
+
 def message_of(answer: Completion, request: AnswerRequest) -> Item:
     """Return the item of the message, which always has a part unless others say it all."""
     content: list[Item] = []
@@ -185,6 +194,8 @@ def message_of(answer: Completion, request: AnswerRequest) -> Item:
         "type": "message",
         "status": _status(answer),
     }
+    if answer.commentary:
+        message["phase"] = "final_answer"
     return {**message, "role": "assistant", "content": content}
 
 

@@ -26,9 +26,11 @@ from rungwise.adapters.gateway.languages.language import (
     event,
 )
 from rungwise.adapters.gateway.languages.response_parts import (
+    COMMENTARY,
     MESSAGE,
     REASONING,
     Item,
+    commentary_of,
     counts_of,
     ended,
     error_of,
@@ -45,6 +47,7 @@ from rungwise.fsm.values.usage import Usage
 _CHUNK: Final = 16  # characters that padding makes a piece a multiple of
 _EMPTY: Final[Mapping[str, tuple[str, Any]]] = {
     MESSAGE: ("content", []),
+    COMMENTARY: ("content", []),
     REASONING: ("summary", []),
 }
 """What an item that begins has nothing of yet; a call has no arguments."""
@@ -57,6 +60,7 @@ class _Responses(SpokenLanguage):
 
     api = "responses"
     paths = "/responses"
+    has_phases = True
     conversation = "input"
     caps = ("max_output_tokens",)
 
@@ -87,9 +91,9 @@ class _ResponseStream(AnswerStream):
         super().__init__(request, answer)
         self._number = 0
         self._places: dict[str, Item] = {}  # by the key of an item, in their order
-        # the key of the item that is open, and of reasoning that is done at the end
+        # the key of the item that is open, and of those that are done at the end
         self._open = ""
-        self._late = ""
+        self._late: list[str] = []
         self._parts: list[str] = []  # of the message
         options = mapping_of(request.body.get("stream_options"))
         self._pads = options.get("include_obfuscation") is not False
@@ -110,6 +114,14 @@ class _ResponseStream(AnswerStream):
                 part={"type": "summary_text", "text": ""},
             )
         yield self._delta("reasoning_summary_text", piece, self._summary)
+
+    def commentary(self, piece: str) -> Iterator[bytes]:
+        """Add commentary: a message of its own, which is done at the end."""
+        if COMMENTARY not in self._places:
+            yield from self._begin(COMMENTARY)
+            part = {**part_of("output_text", Completion()), "text": ""}
+            yield self._event("response.content_part.added", **self._comment, part=part)
+        yield self._delta("output_text", piece, self._comment)
 
     def text(self, piece: str) -> Iterator[bytes]:
         """Add text to the message, in a part of its own kind."""
@@ -145,8 +157,9 @@ class _ResponseStream(AnswerStream):
                 for part in item.get("content", ()):
                     yield from self._begin_part(part["type"])
                 yield from self._close()
-        if self._late or self._open:
-            yield from self._done(self._late or self._open)
+        for key in self._late or [self._open]:
+            if key:
+                yield from self._done(key)
         items = output_of(answer, self.request)
         output = [items[key] for key in self._places if key in items]
         response = ended(answer, self.request, output)
@@ -159,6 +172,11 @@ class _ResponseStream(AnswerStream):
     def _summary(self) -> Item:
         """Return the members that say which text of reasoning an event is of."""
         return {**self._places[REASONING], "summary_index": 0}
+
+    @property
+    def _comment(self) -> Item:
+        """Return the members that say which text is commentary."""
+        return {**self._places[COMMENTARY], "content_index": 0}
 
     @property
     def _place_of_part(self) -> Item:
@@ -238,8 +256,8 @@ class _ResponseStream(AnswerStream):
         """End the item that is open; reasoning without a signature stays for the end."""
         key = self._open
         self._open = ""
-        if key == REASONING and self.answer.signature is None:
-            self._late = key
+        if key == COMMENTARY or (key == REASONING and self.answer.signature is None):
+            self._late.append(key)
         elif key:
             yield from self._done(key)
 
@@ -249,6 +267,10 @@ class _ResponseStream(AnswerStream):
         place = self._places[key]
         if key == MESSAGE:
             yield from self._close_part()
+        elif key == COMMENTARY:
+            [part] = item["content"]
+            yield self._event("response.output_text.done", **self._comment, text=part["text"])
+            yield self._event("response.content_part.done", **self._comment, part=part)
         elif key == REASONING:
             for part in item["summary"]:
                 yield self._event(
@@ -268,6 +290,8 @@ class _ResponseStream(AnswerStream):
         """Return an item, as far as the answer is known."""
         if key == REASONING:
             return reasoning_of(self.answer, self.request)
+        if key == COMMENTARY:
+            return commentary_of(self.answer, self.request)
         if key == MESSAGE:
             return message_of(self.answer, self.request)
         return output_of(self.answer, self.request)[key]

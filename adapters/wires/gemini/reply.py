@@ -60,7 +60,7 @@ ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURE
 def failure_of(word: str | None, message: str) -> Failure | None:
     """Return the failure that a finish reason is, or None."""
     known = known_word(word or "", ENDS)
-    if known not in FAILURES:
+    if known is None or known not in FAILURES:
         return None
     should_retry = False if known in LASTING else None
     return Failure(

@@ -20,6 +20,7 @@ from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.parts import (
+    CommentaryPart,
     OpaquePart,
     Part,
     ReasoningPart,
@@ -27,11 +28,13 @@ from rungwise.fsm.replies.parts import (
     ToolCall,
     is_answer_by_itself,
 )
-from rungwise.fsm.replies.reply import Reasoning, Text
+from rungwise.fsm.replies.reply import Commentary, Reasoning, Text
 
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
+COMMENTARY: Final = "commentary"
+"""The phase of a message that is no part of the answer; any other is."""
 TEXTS: Final = ("output_text", "text")
 """The types of the parts of a message that are text; gateways use that of chat completions, too."""
 _TOOL_CALLS: Final = ("function_call", CUSTOM)
@@ -43,6 +46,7 @@ _ACTIONS: Final = (
     "mcp_approval_request",
 )
 """The types of items that ask the caller to act, besides calls of tools."""
+_UNFINISHED: Final = ("in_progress", "incomplete")
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 """The members of calls that a neutral call has as well."""
@@ -71,7 +75,9 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
             ran.add(text_in(item, "call_id"))
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
-        if kind == "message":
+        if kind == "message" and item.get("phase") == COMMENTARY:
+            parts += _commentary(item, provider, refusals)
+        elif kind == "message":
             parts += _message(item, provider, refusals)
         elif kind in _TOOL_CALLS:
             parts.append(_call(item, provider))
@@ -121,6 +127,21 @@ def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Ite
     yield from texts
 
 
+def _commentary(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
+    """Yield a message that is no answer; half of one must not go back, so only its text counts.
+
+    Arguments:
+        item, provider, refusals: as for `_message`.
+    """
+    parts = _message(item, "", refusals)
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    for message in item_of_message(envelope_of(item), texts):
+        own = None
+        if provider and item.get("status") not in _UNFINISHED:
+            own = copy_if_sendable(message)
+        yield CommentaryPart("".join(texts), own, provider if own else "")
+
+
 def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a message."""
     return [part for part in list_of(item.get("content")) if isinstance(part, dict)]
@@ -158,7 +179,7 @@ def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
     """Yield reasoning; half an item must not go back, so only its text counts."""
     texts = (*thoughts_in(item, "summary"), *thoughts_in(item, "content"))
     text = "\n\n".join([str(mended(each)) for each in texts if each])
-    is_whole = item.get("status") not in ("in_progress", "incomplete")
+    is_whole = item.get("status") not in _UNFINISHED
     own = copy_if_sendable(item) if provider and is_whole else None
     if own:
         yield ReasoningPart(text, own, provider)
@@ -252,6 +273,8 @@ class ResponseItem(Item):
     refusals: dict[int, GatheredText] = field(factory=dict, init=False)
     annotations: dict[int, list[Any]] = field(factory=dict, init=False)
     logprobs: dict[int, list[Any]] = field(factory=dict, init=False)
+    # what its text is, once a piece of it has come
+    shown_as: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     # its texts in the order of arrival: their member, and the index there
     places: dict[tuple[str, int], None] = field(factory=dict, init=False)
 
@@ -289,7 +312,9 @@ class ResponseItem(Item):
             key: what the text is here: "text", "summary" or "content".
             index: its index among those.
         """
-        return (Text if key == "text" else Reasoning), (self.number, key, index)
+        if self.shown_as is None:
+            self.shown_as = Commentary if self.about.get("phase") == COMMENTARY else Text
+        return (self.shown_as if key == "text" else Reasoning), (self.number, key, index)
 
     def _contents(self, text_of: Callable[[Kind], str]) -> list[dict[str, Any]]:
         """Return the parts of a message: those of the item, and those that only deltas brought."""

@@ -182,7 +182,7 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
         if isinstance(part, ToolCall):
             yield item_of_call(part, part.extras if is_own else {})
         elif isinstance(part, ReasoningPart):
-            if is_own and mapping_of(part.signature).get("type") == "reasoning":
+            if is_own and mapping_of(part.signature).get("type") in ("reasoning", "message"):
                 yield dict(part.signature)
         elif is_own and isinstance(part.block, Mapping):
             if part.block.get("type") == "message":  # without its texts, which follow

@@ -15,6 +15,7 @@ from attrs import NOTHING, fields
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import (
     CitationPart,
+    CommentaryPart,
     MediaPart,
     Message,
     OpaquePart,
@@ -146,6 +147,7 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
     "text": TextPart,
     "media": MediaPart,
     "reasoning": ReasoningPart,
+    "commentary": CommentaryPart,
     "citation": CitationPart,
     "tool_call": ToolCall,
     "tool_result": ToolResult,

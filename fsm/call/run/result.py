@@ -14,7 +14,14 @@ from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import BrokenMachine, RungwiseError
 from rungwise.fsm.replies.failures.failure import KEY_HINT_REASONS, Failure
-from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import (
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    commentary_of,
+)
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
@@ -39,7 +46,7 @@ class Result(Displayable, Generic[V]):
         text: the answer; every part stitched together.
         final_text: the last text block after the last tool call.
         tool_calls: the tool calls; never a cut one.
-        reasoning: the reasoning of the last reply.
+        reasoning: the reasoning of the last reply, and its commentary.
         parts: the raw parts that `text` was stitched from.
         usage: the tokens of every attempt, discarded and aborted ones included.
         cost: in the currency of the backends' prices; None where a backend that was asked has none.
@@ -104,6 +111,14 @@ class Result(Displayable, Generic[V]):
     def model(self) -> str | None:
         """Return the model id that the last reply named."""
         return self.reply.model if self.reply else None
+
+    @property
+    def commentary(self) -> str:
+        """Return what the model said to its reader before it answered, such as what it would do."""
+        parts = self.turn
+        if self.reply is not None and not parts:
+            parts = self.reply.parts
+        return commentary_of(parts)
 
     @property
     def message(self) -> Message:
