@@ -56,7 +56,11 @@ class Pump:
 
     @_withheld.default
     def _nothing_withheld(self) -> dict[str, Withholding]:
-        names = ("reasoning", "commentary", "text")
+        names = (
+            "reasoning",
+            "commentary",
+            "text",
+        )
         return {name: Withholding(keys_of(self.call.client)) for name in names}
 
     def response(self, pieces: Any, first: bytes | None) -> HttpResponse:

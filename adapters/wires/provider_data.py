@@ -5,7 +5,8 @@ That is citations, sources, log probabilities, and whatever else a provider adds
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import base64
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -13,11 +14,29 @@ from attrs import define, field
 
 from rungwise.adapters.wires.draft import count_of
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.messages import readable
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, media, text_in
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.parts import CitationPart
+from rungwise.fsm.replies.parts import CitationPart, MediaPart, OpaquePart, Part
 from rungwise.fsm.values.frozen_map import sendable_copy
 
+_MEDIA_TYPES: Final = (
+    "mime_type",
+    "mimeType",
+    "media_type",
+    "mediaType",
+    "content_type",
+)
+_MEDIA_PLACES: Final = (
+    "data",
+    "bytes",
+    "base64",
+    "b64_json",
+    "url",
+    "uri",
+    "file_uri",
+    "fileUri",
+)
 _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which are for diagnosis
 
 
@@ -35,6 +54,68 @@ def copy_if_sendable(value: Any) -> Any:
 def size_of(value: Any) -> int:
     """Return roughly how many bytes of memory a value takes up."""
     return weight_of(as_json(value).encode())
+
+
+def media_parts(block: Any, provider: str) -> list[Part]:
+    """Return what of a block is an answer in another medium: a picture, a recording, a file.
+
+    A block of a form that nobody declares is one if it has a media type beside data or a URL; it
+    stays its provider's own.
+    """
+    own = copy_if_sendable(block)
+    found: list[Part] = [part for part in readable(own) if isinstance(part, MediaPart)]
+    if not found and _carries_media(mapping_of(own)):
+        found.append(OpaquePart(provider, own, is_answer=True))
+    return found
+
+
+def _carries_media(block: Mapping[str, Any]) -> bool:
+    """Tell whether a block, or a member of it, has a media type beside data or a URL."""
+    for each in (block, *map(mapping_of, block.values())):
+        has_type = "/" in text_in(each, *_MEDIA_TYPES)
+        if has_type and text_in(each, *_MEDIA_PLACES):
+            return True
+    return False
+
+
+def joined_base64(pieces: Iterable[str]) -> str:
+    """Join pieces of base64, each of which may have been encoded by itself."""
+    try:
+        data = b"".join([base64.b64decode(piece, validate=True) for piece in pieces])
+    except ValueError:
+        return "".join(pieces)
+    return base64.b64encode(data).decode()
+
+
+@define(eq=False)
+class MediaSoFar:
+    """Gather the pictures and recordings of messages or deltas in the common form."""
+
+    size: int = field(default=0, init=False)  # bytes of memory, roughly
+    _parts: list[Part] = field(factory=list, init=False)
+    _audio: list[str] = field(factory=list, init=False)  # a recording, in pieces
+
+    def take(self, message: Mapping[str, Any], provider: str) -> None:
+        """Take what a message or a delta has of them."""
+        if data := text_in(message.get("audio"), "data"):
+            self._audio.append(data)
+            self.size += len(data)
+        found: list[Part] = []
+        for part in list_of(message.get("content")):
+            found += media_parts(part, provider)
+        for image in list_of(message.get("images")):
+            if picture := media("image", data=image):
+                found.append(picture)
+        if found:
+            self._parts += found
+            self.size += size_of(message)
+
+    @property
+    def parts(self) -> list[Part]:
+        """Return them so far."""
+        if not self._audio:
+            return self._parts
+        return [*self._parts, MediaPart("audio", joined_base64(self._audio))]
 
 
 @define(eq=False)

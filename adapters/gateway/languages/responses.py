@@ -269,7 +269,8 @@ class _ResponseStream(AnswerStream):
             yield from self._close_part()
         elif key == COMMENTARY:
             [part] = item["content"]
-            yield self._event("response.output_text.done", **self._comment, text=part["text"])
+            done = {"text": part["text"], "logprobs": []}
+            yield self._event("response.output_text.done", **self._comment, **done)
             yield self._event("response.content_part.done", **self._comment, part=part)
         elif key == REASONING:
             for part in item["summary"]:

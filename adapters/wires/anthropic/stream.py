@@ -32,7 +32,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
-from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
+from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
 from rungwise.fsm.replies.failures.failure import Failure
@@ -95,7 +95,10 @@ def thinking_parts(text: str, signature: Any, provider: str) -> Iterator[Part]:
 
 
 def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
-    """Yield a block that only its provider can read."""
+    """Yield what is a picture or a recording in a block, or the block for its provider alone."""
+    if media := media_parts(block, provider):
+        yield from media
+        return
     copied = copy_if_sendable(block)
     if copied is not None:
         yield OpaquePart(provider, copied)

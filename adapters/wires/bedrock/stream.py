@@ -6,7 +6,6 @@ are not announced, so their first delta begins them.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
 from rungwise.fsm.replies.failures.failure import Failure
@@ -47,6 +47,16 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "malformed_model_output": "error",
     "malformed_tool_use": "error",
 }
+_TAKEN: Final = frozenset(
+    {
+        "text",
+        "toolUse",
+        "reasoningContent",
+        "toolResult",
+        "citation",
+    }
+)
+"""The members of a delta that are read as what they are; any other belongs to a picture."""
 _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
 """The server could not read what the model wrote; another attempt may succeed."""
 
@@ -108,7 +118,7 @@ class _ConverseBlock(Block):
         elif self.kind == "reasoningContent":
             yield from thinking_parts(text, "".join(self.signatures), provider)
             if self.sealed and self.is_over:
-                reasoning = {"redactedContent": _joined(self.sealed)}
+                reasoning = {"redactedContent": joined_base64(self.sealed)}
                 yield from opaque_parts({"reasoningContent": reasoning}, provider)
         elif self.kind == "toolUse" and self.about.get("type") != SERVERS:
             yield from parts_of({"toolUse": {**self.about, "input": self.input}}, provider)
@@ -121,6 +131,18 @@ class _ConverseBlock(Block):
         elif self.kind == "toolResult" and self.is_over:
             result = {**self.about, "content": self.citations}
             yield from opaque_parts({"toolResult": result}, provider)
+        elif self.is_over:  # a picture, or what is yet to be invented
+            yield from opaque_parts({self.kind: self._joined()}, provider)
+
+    def _joined(self) -> dict[str, Any]:
+        """Return a block of any other kind, whose data may have come in pieces."""
+        block = dict(self.about)
+        for piece in self.citations:
+            block |= piece
+        pieces = [text_in(mapping_of(piece.get("source")), "bytes") for piece in self.citations]
+        if any(pieces):
+            block["source"] = {"bytes": joined_base64(pieces)}
+        return block
 
 
 @define(eq=False, repr=False)
@@ -195,12 +217,11 @@ class ConverseDecoder(BlockDecoder):
         start: Any,
         data: bytes,
     ) -> None:
-        """Begin a block that is announced: a call, or the result of a tool that the server runs."""
-        members = mapping_of(start)
-        for kind in ("toolUse", "toolResult"):
-            if isinstance(members.get(kind), dict):
+        """Begin a block that is announced, such as a call, a picture, or a server tool's result."""
+        for kind, about in mapping_of(start).items():
+            if isinstance(about, dict):
                 self.started = True
-                block = self._begin(index, kind, members[kind])
+                block = self._begin(index, kind, about)
                 self.assembly.unshown += len(text_in(block.about, "name"))
                 self.assembly.held += weight_of(data)
                 return
@@ -235,6 +256,9 @@ class ConverseDecoder(BlockDecoder):
         if isinstance(result, list):
             self.assembly.held += weight_of(data)
             self._block(index, "toolResult").citations += result
+        for kind in delta.keys() - _TAKEN:
+            if isinstance(delta[kind], dict):
+                self._block(index, kind).citations.append(delta[kind])
 
     def _take_thought(self, index: int, thought: Mapping[str, Any]) -> None:
         """Take reasoning: its text, a piece of its signature, or encrypted reasoning."""
@@ -310,12 +334,3 @@ class ConverseDecoder(BlockDecoder):
         for block in content:
             parts += parts_of(block, self.provider)
         return self._reply(parts, cut=False, raw=raw_of(value, body))
-
-
-def _joined(pieces: list[str]) -> str:
-    """Join pieces of base64, each of which was encoded by itself."""
-    try:
-        data = b"".join([base64.b64decode(piece, validate=True) for piece in pieces])
-    except ValueError:
-        return "".join(pieces)
-    return base64.b64encode(data).decode()

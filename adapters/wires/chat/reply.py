@@ -23,6 +23,7 @@ from rungwise.adapters.wires.chat.dialects import (
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
+from rungwise.adapters.wires.plain.parts import text_in
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.values.usage import Usage
@@ -229,7 +230,7 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     for name in REASONING_FIELDS:
         if name in message and (reasoning := _text_of(message[name])):
             break
-    content = message.get("content")
+    content = message.get("content") or text_in(message.get("audio"), "transcript")
     if isinstance(content, str):
         return content, reasoning, refusal
     if not isinstance(content, list):

@@ -30,7 +30,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import mapping_of
-from rungwise.adapters.wires.provider_data import Aside, citations_of
+from rungwise.adapters.wires.provider_data import Aside, MediaSoFar, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -62,6 +62,7 @@ class ChatDecoder(StreamDecoder):
     ENDS_IN_DONE = True
 
     _own: OwnMembers = field(factory=OwnMembers, init=False)
+    _media: MediaSoFar = field(factory=MediaSoFar, init=False)
     _beside: completion.Beside = field(factory=completion.Beside, init=False)
     _aside: Aside = field(factory=Aside, init=False)
     _about: dict[str, object] = field(factory=dict, init=False)
@@ -80,7 +81,7 @@ class ChatDecoder(StreamDecoder):
     def size(self) -> int:
         """Return roughly how many bytes are held."""
         others = 0 if self._others is None else self._others.size
-        return super().size + self._own.size + self._aside.size + others
+        return super().size + self._own.size + self._aside.size + self._media.size + others
 
     @property
     def written_beside(self) -> int:
@@ -154,6 +155,7 @@ class ChatDecoder(StreamDecoder):
             parts.append(ReasoningPart(reasoning, provider=self.provider if own else ""))
         if own:
             parts.append(OpaquePart(self.provider, own, is_answer="images" in own))
+        parts += self._media.parts
         if text:
             parts.append(TextPart(text))
         parts += citations_of(annotations, self.provider)
@@ -194,6 +196,7 @@ class ChatDecoder(StreamDecoder):
         elif others := completion.others_in(value, choice):
             self._take_others(others)
             calls = self._calls()
+        self._media.take(message, self.provider)
         draft = self._draft(texts, calls, own_in(message), message.get("annotations"))
         failure = None if error is None else classified(None, self.headers, error)
         return draft.reply(
@@ -353,6 +356,7 @@ class ChatDecoder(StreamDecoder):
         if refusal:
             self.assembly.refuse(self.assembly.refusal, refusal)
         self._own.take(delta)
+        self._media.take(delta, self.provider)
         for call in calls_in(delta):
             take_call(self.assembly, call)
 
@@ -372,6 +376,7 @@ class ChatDecoder(StreamDecoder):
         own.take(message)
         if own.size:
             self._own = own
+        self._media.take(message, self.provider)
         if calls_in(message):
             forget_calls(self.assembly)
             take_calls(self.assembly, message)

@@ -39,7 +39,11 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 }
 """The finish reasons, in lower case. FINISH_REASON_UNSPECIFIED is not among them: it says that
 there is no reply, but not why."""
-LASTING: Final = ("too_many_tool_calls", "no_image", "other")
+LASTING: Final = (
+    "too_many_tool_calls",
+    "no_image",
+    "other",
+)
 """The finish reasons that the same request to the same model meets again."""
 
 FAILURES: Final[Mapping[str, Reason]] = {
@@ -64,7 +68,11 @@ def failure_of(word: str | None, message: str) -> Failure | None:
         return None
     should_retry = False if known in LASTING else None
     return Failure(
-        FAILURES[known], status=200, code=word, message=message, should_retry=should_retry
+        FAILURES[known],
+        status=200,
+        code=word,
+        message=message,
+        should_retry=should_retry,
     )
 
 

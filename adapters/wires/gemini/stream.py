@@ -23,7 +23,6 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.gemini.plain import media_in
 from rungwise.adapters.wires.gemini.reply import (
     ENDS,
     STOP_REASONS,
@@ -38,7 +37,13 @@ from rungwise.adapters.wires.gemini.reply import (
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
-from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, grounding_of, size_of
+from rungwise.adapters.wires.provider_data import (
+    Aside,
+    copy_if_sendable,
+    grounding_of,
+    media_parts,
+    size_of,
+)
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -222,6 +227,9 @@ class GeminiDecoder(StreamDecoder):
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
         """Take a part of any kind."""
+        spoken: Any = part.get("audioTranscription") or part.get("audio_transcription")
+        if text_in(spoken, "text"):
+            part = {"text": spoken["text"]}
         text = part.get("text")
         call = call_in(part)
         if call is not None:
@@ -291,22 +299,19 @@ class GeminiDecoder(StreamDecoder):
         self._keep(call, part)
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
-        """Take a picture or a file.
-
-        Anything else stays unchanged, such as code that the server ran.
-        """
-        media_part = None
+        """Take a picture or a file; anything else stays unchanged, such as code that ran."""
+        media: list[Part] = []
         if not is_thought(part):
-            media_part = media_in(part)
-        if media_part is None:
-            block = copy_if_sendable(part)
+            media = media_parts(part, self.provider)
+        rest = {name: each for name, each in part.items() if name not in _MEDIA}
+        if media and 0 < len(rest) < len(part):
+            self._keep_members(rest)
+        if not media:
             self.letters_beside += len(as_json(part))
-            if block is not None:
-                self._keep(OpaquePart(self.provider, block), part)
-            return
-        if members := {name: each for name, each in part.items() if name not in _MEDIA}:
-            self._keep_members(members)
-        self._keep(media_part, part)
+            block = copy_if_sendable(part)
+            media = [] if block is None else [OpaquePart(self.provider, block)]
+        for each in media:
+            self._keep(each, part)
 
     def _keep_members(self, members: Mapping[str, Any]) -> None:
         """Keep the members of the part that follows, or a part without text."""

@@ -25,7 +25,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.json_text import mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
-from rungwise.adapters.wires.provider_data import Aside
+from rungwise.adapters.wires.provider_data import Aside, MediaSoFar
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
@@ -85,11 +85,17 @@ class OllamaDecoder(StreamDecoder):
     """Turn the lines of one streamed reply into deltas, and at its end into a reply."""
 
     _calls: list[RawCall] = field(factory=list, init=False)
+    _media: MediaSoFar = field(factory=MediaSoFar, init=False)
     _aside: Aside = field(factory=Aside, init=False)
     _finish: object = field(default=None, init=False)  # the server's word for why it ended
     _usage: Usage | None = field(default=None, init=False)
     _model: object = field(default=None, init=False)
     _created: object = field(default=None, init=False)  # when it was written
+
+    @property
+    def size(self) -> int:
+        """Return roughly how many bytes are held."""
+        return super().size + self._media.size
 
     def _make_reader(self) -> LineReader:
         return LineReader()
@@ -159,6 +165,7 @@ class OllamaDecoder(StreamDecoder):
             self.take_piece(_KINDS["thinking"], thought)
         if text := text_in(message, "content"):
             self.take_piece(_KINDS["content"], text)
+        self._media.take(mapping_of(message), self.provider)
         calls = calls_in(message) or calls_in(value)
         for call in calls:
             self._calls.append(call)
@@ -189,6 +196,7 @@ class OllamaDecoder(StreamDecoder):
         parts: list[Part] = []
         if reasoning:
             parts.append(ReasoningPart(reasoning, provider=self.provider))
+        parts += self._media.parts
         if text:
             parts.append(TextPart(text))
         for id, name, arguments in mended([*calls]):
@@ -215,6 +223,7 @@ class OllamaDecoder(StreamDecoder):
         self._created = value.get("created_at")
         self._finish = _finish_in(value)
         self._usage = usage_of(value)
+        self._media.take(mapping_of(message), self.provider)
         text = mended(text_in(message, "content"))
         reasoning = mended(text_in(message, "thinking"))
         draft = self._draft(text, reasoning, calls_in(message) or calls_in(value))

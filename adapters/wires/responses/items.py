@@ -15,7 +15,7 @@ from rungwise.adapters.wires.draft import arguments_of, classified, input_in
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
-from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
+from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.assembly.items import Item
@@ -109,7 +109,9 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
         return bool(text_in(item, "result"))
     is_search = kind == "tool_search_call" and item.get("execution") == "client"
     is_action = is_search or kind in _ACTIONS
-    return is_action and item.get("status") != "incomplete"
+    if is_action:
+        return item.get("status") != "incomplete"
+    return bool(media_parts(item, ""))
 
 
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
@@ -122,6 +124,10 @@ def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Ite
             texts += citations_of(part.get("annotations"), provider)
         elif part.get("type") == "refusal":
             refusals.append(str(mended(text_in(part, "refusal"))))
+        else:
+            texts += media_parts(part, provider)
+            if spoken := text_in(part, "transcript"):
+                texts.append(TextPart(str(mended(spoken))))
     if texts and provider and (own := copy_if_sendable(envelope_of(item))):
         yield OpaquePart(provider, own)
     yield from texts

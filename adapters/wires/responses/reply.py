@@ -85,4 +85,9 @@ def unfinished(response: Mapping[str, Any], draft: Draft) -> Failure | None:
     status = response.get("status")
     if status not in UNFINISHED or text_of(draft.parts):
         return None
-    return Failure("server_error", status=200, code=status, message="the response has not ended")
+    return Failure(
+        "server_error",
+        status=200,
+        code=status,
+        message="the response has not ended",
+    )
