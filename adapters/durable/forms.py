@@ -40,6 +40,8 @@ _OF_REPLY: Final = (
     "stop_reason",
     "stop_raw",
     "refusal",
+    "continuation",
+    "pieces",
 )
 _OF_FAILURE: Final = [each.name for each in attrs.fields(Failure) if each.name != "exception"]
 _OF_RESULT: Final = (

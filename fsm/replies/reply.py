@@ -49,6 +49,8 @@ class Reply:
             prompt or a key.
         refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, if a cause is known.
+        continuation: the provider's own token to go on from here with the same request.
+        pieces: its tool calls as they came, where one may go on in the next reply.
         raw: the provider's decoded body, for diagnosis only.
         parts: everything in order, the provider's own blocks included; `text`, `reasoning` and
             `tool_calls` are then read from these.
@@ -69,6 +71,8 @@ class Reply:
     stop_raw: str | None = field(default=None, repr=False, converter=label)
     refusal: str | None = field(default=None, repr=False)
     failure: Failure | None = None
+    continuation: str | None = field(default=None, repr=False, eq=False)
+    pieces: tuple[Any, ...] = field(default=(), repr=False, eq=False)
     raw: Any = field(default=None, repr=False, eq=False)
     _parts: Iterable[Part] | None = field(default=None, alias="parts", repr=False, kw_only=True)
 

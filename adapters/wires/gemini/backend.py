@@ -209,6 +209,8 @@ class Gemini(HttpBackend):
         if send.lower_reasoning:
             _lower_reasoning(body, traits)
         gemini.without(body, send.dropped, _NEVER_DROPPED)
+        if send.continuation is not None:
+            body["continuationToken"] = send.continuation
         return body
 
     @property

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in, known_word
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
+from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.failures.failure import Failure, Reason
-from rungwise.fsm.replies.parts import Part, ToolCall, calls_of, reasoning_of, text_of
-from rungwise.fsm.replies.reply import StopReason
+from rungwise.fsm.replies.parts import (
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    calls_of,
+    reasoning_of,
+    text_of,
+)
+from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (
@@ -186,6 +195,95 @@ class GatheredCall:
         id = str(mended(self.id))
         name = str(mended(self.name))
         return ToolCall(id, name, arguments, copy_if_sendable(self.extras) or {}, provider)
+
+
+def calls_of_pieces(pieces: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ToolCall]:
+    """Return the calls that pieces add up to, in one reply or in several.
+
+    Arguments:
+        pieces: the parts that hold them, each behind the name of its provider.
+    """
+    calls: list[tuple[GatheredCall, str]] = []
+    for provider, part in pieces:
+        piece = call_in(part) or {}
+        if calls and calls[-1][0].goes_on_with(piece):
+            calls[-1][0].take(piece)
+        else:
+            calls.append((GatheredCall.of(part, piece), provider))
+    return [call.written(provider) for call, provider in calls]
+
+
+@frozen
+class Checkpoint:
+    """Hold the token from which a reply can go on, and how far it had come by then."""
+
+    token: str
+    parts: int  # the parts before it
+    letters: int  # those of the last of them, if it is a text
+    pieces: int  # those of calls
+
+    def before(self, parts: Sequence[Part]) -> list[Part]:
+        """Return what came before it; the rest comes again."""
+        kept = list(parts[: self.parts])
+        if kept and isinstance(kept[-1], TextPart | ReasoningPart):
+            kept[-1] = evolve(kept[-1], text=kept[-1].text[: self.letters])
+        return kept
+
+
+def going_on(
+    reply: Reply, pieces: Sequence[tuple[str, Any]], checkpoint: Checkpoint | None
+) -> Reply:
+    """Return a reply with what it takes to go on from it, or to join it to the one before."""
+    if checkpoint is not None:
+        is_length = known_word(reply.stop_raw or "", ENDS) == "max_tokens"
+        return evolve(
+            reply,
+            continuation=checkpoint.token,
+            pieces=tuple(pieces[: checkpoint.pieces]),
+            stop_reason="length" if is_length else "paused",
+        )
+    # the rest of a call that began in the reply before
+    is_rest = any(not text_in(call_in(part), "name") for _, part in pieces[:1])
+    return evolve(reply, pieces=tuple(pieces)) if is_rest else reply
+
+
+@define
+class TextBlock:
+    """Hold the place of a text among the other parts."""
+
+    kind: Kind  # of its text in the assembly
+    signature: Any = None
+
+
+def parts_of(
+    order: Iterable[TextBlock | GatheredCall | Part], text_of: Callable[[Kind], str], provider: str
+) -> tuple[Part, ...]:
+    """Return the parts of a reply so far, in order."""
+    parts: list[Part] = []
+    for each in order:
+        if isinstance(each, GatheredCall):
+            parts.append(each.written(provider))
+        elif not isinstance(each, TextBlock):
+            parts.append(each)
+        elif each.kind[0] is Reasoning:
+            parts.append(ReasoningPart(text_of(each.kind), each.signature, provider))
+        else:
+            parts.append(TextPart(text_of(each.kind)))
+    return tuple(parts)
+
+
+def own_candidate(value: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, int]:
+    """Return the candidate of the reply, and the characters of the others."""
+    own: Mapping[str, Any] | None = None
+    letters = 0
+    for candidate in list_of(value.get("candidates")):
+        if not isinstance(candidate, dict):
+            continue
+        if own is None and candidate.get("index") in (None, 0):
+            own = candidate
+        else:
+            letters += len(as_json(candidate.get("content")))
+    return own, letters
 
 
 def _put(root: Any, path: str, value: Any) -> None:

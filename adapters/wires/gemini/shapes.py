@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from rungwise.adapters.wires.draft import Draft
 from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.gemini.parameters import NEWEST, Traits, camel, traits_of
+from rungwise.adapters.wires.gemini.reply import calls_of_pieces
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, json_schema_of
@@ -32,6 +34,7 @@ from rungwise.fsm.replies.parts import (
     ToolCall,
     ToolResult,
 )
+from rungwise.fsm.replies.reply import Reply
 
 MADE_UP: Final = "call_gemini_"
 """The prefix of made-up ids for calls without one; only Rungwise uses them, they are never sent."""
@@ -195,6 +198,23 @@ class _GeminiForm(Form):
     has_schema_beside_tools = False  # before Gemini 3, JSON is refused beside functions
     rules = Rules(alternates=True, begins_with_user=True)
     tool_parameters = Form.tool_parameters | {"toolConfig", "tool_config"}
+
+    def joined(self, reply: Reply, pieces: tuple[Any, ...]) -> Reply:
+        if not pieces:
+            return reply
+        calls = calls_of_pieces((*pieces, *reply.pieces))
+        if not reply.pieces:
+            calls += reply.tool_calls
+        parts = [part for part in reply.parts if not isinstance(part, ToolCall)]
+        whole = Draft(parts=(*parts, *calls), stop=(None, None), made_up=MADE_UP).reply()
+        return evolve(
+            reply,
+            text="",
+            final_text=None,
+            tool_calls=(),
+            reasoning="",
+            parts=whole.parts if isinstance(whole, Reply) else parts,
+        )
 
     def __init__(self, traits: Traits = NEWEST) -> None:
         self._traits = traits

@@ -26,12 +26,17 @@ from rungwise.adapters.wires.draft import (
 from rungwise.adapters.wires.gemini.reply import (
     ENDS,
     STOP_REASONS,
+    Checkpoint,
     GatheredCall,
+    TextBlock,
     call_in,
     failure_of,
+    going_on,
     is_again,
     is_thought,
     is_usage,
+    own_candidate,
+    parts_of,
     usage_of,
 )
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
@@ -53,7 +58,6 @@ from rungwise.fsm.replies.parts import (
     OpaquePart,
     Part,
     ReasoningPart,
-    TextPart,
     reasoning_of,
     text_of,
 )
@@ -63,7 +67,14 @@ _ABOUT: Final = frozenset(
     {"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"}
 )
 """All members of an event with a piece of text."""
-_OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
+_OF_REPLY: Final = (
+    "content",
+    "finishReason",
+    "index",
+    "tokenCount",
+    "finishMessage",
+    "continuationToken",
+)
 """Members of a candidate that the reply holds elsewhere."""
 _COUNT: Final = re.compile(rb'okenCount": ?\d+')
 """The counts that differ in each event's usage."""
@@ -76,20 +87,12 @@ _WEIGHT: Final = 300
 """The bytes that a block counts for, without its text."""
 
 
-@define
-class _TextBlock:
-    """Hold the place of a text among the other parts."""
-
-    kind: Kind  # of its text in the assembly
-    signature: Any = None
-
-
 @define(eq=False, repr=False)
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from GenerateContentResponse objects; `StreamDecoder` does the rest."""
 
     _events: EventReader = field(init=False)
-    _order: list[_TextBlock | GatheredCall | Part] = field(factory=list, init=False)
+    _order: list[TextBlock | GatheredCall | Part] = field(factory=list, init=False)
     _calls: int = field(default=0, init=False)  # so far
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """The kind of the open block; None if the next piece must begin another one."""
@@ -101,6 +104,8 @@ class GeminiDecoder(StreamDecoder):
     _finish: Any = field(default=None, init=False)  # the provider's word for why it ended
     _message: str = field(default="", init=False)  # what the provider says about that
     _is_blocked: bool = field(default=False, init=False)  # whether the prompt was refused
+    _pieces: list[tuple[str, Mapping[str, Any]]] = field(factory=list, init=False)  # of calls
+    _checkpoint: Checkpoint | None = field(default=None, init=False)
     _aside: Aside = field(factory=Aside, init=False)
 
     def _make_reader(self) -> EventReader:
@@ -145,7 +150,7 @@ class GeminiDecoder(StreamDecoder):
     def _begin(self, kind: type[Text] | type[Reasoning], signature: Any = None) -> None:
         """Begin a block of text."""
         self._place = (kind, len(self._order))
-        self._order.append(_TextBlock(self._place, signature))
+        self._order.append(TextBlock(self._place, signature))
         self.assembly.held += _WEIGHT
         self._open = kind
 
@@ -184,14 +189,8 @@ class GeminiDecoder(StreamDecoder):
             self.done = True
             self._note(value)
             self._message = text_in(feedback, "blockReasonMessage")
-        own: Mapping[str, Any] | None = None
-        for candidate in list_of(value.get("candidates")):
-            if not isinstance(candidate, dict):
-                continue
-            if own is None and candidate.get("index") in (None, 0):
-                own = candidate
-            else:
-                self.letters_beside += len(as_json(candidate.get("content")))
+        own, letters = own_candidate(value)
+        self.letters_beside += letters
         if own is not None:
             self._note(value)
             self._take_candidate(own, value)
@@ -199,12 +198,7 @@ class GeminiDecoder(StreamDecoder):
             self._report(value["usageMetadata"])
 
     def _take_candidate(self, candidate: Mapping[str, Any], value: Mapping[str, Any]) -> None:
-        """Take what is new of the reply: its parts, why it ended, and what comes besides.
-
-        Arguments:
-            candidate: the reply in an object.
-            value: the object.
-        """
+        """Take what is new of the reply: its parts, its end, and what comes besides."""
         finish = finish_in(candidate, "finishReason", ENDS)
         finish = finish or finish_in(value, "finishReason", ENDS)
         listed = list_of(mapping_of(candidate.get("content")).get("parts"))
@@ -222,8 +216,16 @@ class GeminiDecoder(StreamDecoder):
             self._finish = settled(self._finish, finish, ENDS)
             self.done = True
             self._message = text_in(candidate, "finishMessage") or self._message
+        if token := text_in(candidate, "continuationToken", "continuation_token"):
+            self._checkpoint = self._here(token)
         rest = {name: value for name, value in candidate.items() if name not in _OF_REPLY}
         self.assembly.held += self._aside.take(rest)
+
+    def _here(self, token: str) -> Checkpoint:
+        """Return how far the reply has come, for a token from which it can go on."""
+        self.assembly.flush()
+        letters = self.assembly.text_at(self._place).size
+        return Checkpoint(token, len(self._order), letters, len(self._pieces))
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
         """Take a part of any kind."""
@@ -274,14 +276,10 @@ class GeminiDecoder(StreamDecoder):
         self._open = None
 
     def _take_call(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
-        """Take a call, or the next piece of the last one.
-
-        Arguments:
-            part: the part that holds it.
-            piece: its `functionCall`.
-        """
+        """Take the `functionCall` in a part: a call, or the next piece of the last one."""
         last = self._order[-1] if self._order else None
         size = size_of(piece)
+        self._pieces.append((self.provider, part))
         self.assembly.unshown += len(text_in(piece, "name"))
         if piece.get("args"):
             self.assembly.unshown += len(as_json(piece["args"]))
@@ -328,18 +326,7 @@ class GeminiDecoder(StreamDecoder):
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""
-        parts: list[Part] = []
-        for each in self._order:
-            if isinstance(each, GatheredCall):
-                parts.append(each.written(self.provider))
-            elif not isinstance(each, _TextBlock):
-                parts.append(each)
-            elif each.kind[0] is Reasoning:
-                text = self.assembly.text_of(each.kind)
-                parts.append(ReasoningPart(text, each.signature, self.provider))
-            else:
-                parts.append(TextPart(self.assembly.text_of(each.kind)))
-        return tuple(parts)
+        return parts_of(self._order, self.assembly.text_of, self.provider)
 
     def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:
         """Put the reply together.
@@ -356,6 +343,12 @@ class GeminiDecoder(StreamDecoder):
         message = str(mended(self._message))
         error = self.error or failure_of(word, message)
         parts = (*self.parts(), *grounding_of(self._aside.members, self.provider))
+        checkpoint = self._checkpoint
+        if checkpoint and not is_cut:  # a whole reply ends in its token
+            is_at_end = checkpoint == self._here(checkpoint.token)
+            checkpoint = checkpoint if is_at_end and reason == "length" else None
+        if checkpoint:
+            parts = tuple(checkpoint.before(parts))
         usage = usage_of(self._usage, parts)
         # an earlier report counted the answer up to there
         if usage is not None and not self._is_counted:
@@ -372,7 +365,10 @@ class GeminiDecoder(StreamDecoder):
         )
         if raw is None and self._aside.members:
             raw = {"candidates": [self._aside.members]}
-        return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
+        reply = draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
+        if isinstance(reply, Failure):
+            return reply
+        return going_on(reply, self._pieces, checkpoint)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read a whole body that is one object."""

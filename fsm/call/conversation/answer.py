@@ -99,7 +99,7 @@ class AnswerSoFar:
             self.tokens.uncounted += (text,)
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self._compare_spare()
-        elif observation.event == UNCLEAR:
+        elif observation.event in (UNCLEAR, "failed_permanently") and observation.spare:
             self._set_aside(observation.spare)
         elif not self.gathered and len(observation.spare) > len(self.spare):
             self.spare = observation.spare

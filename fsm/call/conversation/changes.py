@@ -23,12 +23,15 @@ from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import is_blank, json_in
 from rungwise.fsm.values.label import is_identifier
 
 RESERVE_BELOW_AVAILABLE = 64
 """Output tokens to stay below the number that a provider names as available."""
 
+GOES_ON: Final = "continuation token"
+"""What an observation names of a pause after which the very same request goes out, with a token."""
 _NONE: Final[frozenset[Any]] = frozenset()
 
 
@@ -50,6 +53,8 @@ class Changes:
     wrong: Correction | None = None
     corrections: tuple[Correction, ...] = ()  # the wrong replies that the current backend gets back
     is_paused: bool = False  # whether the provider paused the turn, which is sent back as it is
+    paused: Reply | None = None  # the reply with which it did
+    keeps_cap: bool = False  # whether its token goes out with the very same request
     # whether another provider's signatures and encrypted reasoning are left out
     portable: bool = False
     restore_reasoning: bool = False  # whether each assistant turn must carry its reasoning
@@ -75,6 +80,17 @@ class Changes:
         self.largest_output = lessons.largest_output
         if lessons.no_prefill:
             self.without_prefill |= {backend}
+
+    def end_pause(self) -> None:
+        """Forget that the provider paused the turn."""
+        self.is_paused = False
+        self.paused = None
+        self.keeps_cap = False
+
+    @property
+    def continuation(self) -> str | None:
+        """Return the token by which the turn goes on, in place of what came of it."""
+        return None if self.paused is None else self.paused.continuation
 
     def forget_places(self) -> None:
         """Move the nudge and the hint to the beginning: the text before them is dropped."""
@@ -120,7 +136,7 @@ def correct(changes: Changes, observation: Observation) -> None:
     """Send the wrong reply back with what is wrong."""
     changes.seed = ""
     changes.nudged_at = None
-    changes.is_paused = False
+    changes.end_pause()
     if changes.wrong is not None:
         changes.corrections += (changes.wrong,)
 
@@ -128,7 +144,16 @@ def correct(changes: Changes, observation: Observation) -> None:
 def go_on(changes: Changes, observation: Observation) -> None:
     """Continue the text that was gathered, or send a paused turn back as it is."""
     changes.seed = ""
-    changes.is_paused = observation.event == "paused"
+    paused = changes.paused
+    changes.end_pause()
+    if observation.event != "paused":
+        return
+    changes.is_paused = True
+    changes.keeps_cap = observation.evidence.repair == GOES_ON
+    changes.paused = observation.reply
+    if paused is not None and changes.paused is not None:
+        pieces = (*paused.pieces, *changes.paused.pieces)
+        changes.paused = evolve(changes.paused, pieces=pieces)
 
 
 def lower_reasoning(changes: Changes, observation: Observation) -> None:
@@ -191,7 +216,7 @@ def fall_back(changes: Changes, observation: Observation) -> None:
     """Make everything portable and begin anew with another backend; the gathered text stays."""
     changes.seed = ""
     changes.nudged_at = None
-    changes.is_paused = False
+    changes.end_pause()
     changes.hint = None
     changes.corrections = ()
     changes.portable = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.replies.parts import ToolCall
@@ -43,6 +43,9 @@ class Reading:
     is_new_turn: bool = False  # whether the reply is a turn of its own nevertheless
     echoes: bool = False  # whether the backend repeats the continued turn at the start of its reply
 
+    # whether it goes on exactly where the text so far ends
+    joins: bool = field(default=False, repr=False, eq=False)
+
     def think_filter(self) -> ThinkFilter:
         """Return a filter that splits the reply into visible text and inline reasoning as it
         streams.
@@ -50,6 +53,12 @@ class Reading:
         return ThinkFilter(
             self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn
         )
+
+    def new_of(self, visible: str, gathered: str) -> str:
+        """Return what of a visible text is not in the text that it continues."""
+        if self.joins:
+            return visible
+        return stitch(gathered, visible, echoes=self.echoes, stripped=self.stripped)
 
     def part(self, reply: Reply) -> Parted:
         """Split the text of a whole reply into visible text and inline reasoning."""
@@ -124,7 +133,7 @@ def read_reply(
     if unsays:
         inline = gathered + inline
         gathered = ""
-    new = stitch(gathered, visible, echoes=reading.echoes, stripped=reading.stripped)
+    new = reading.new_of(visible, gathered)
     reasoning = reply.reasoning + inline
     has_whole_calls = True
     if reply.tool_calls and not reply.interrupted:
@@ -148,6 +157,28 @@ def read_reply(
         is_too_little=may_be_echo,
         adds_too_little=bool(gathered) and is_too_little(visible),
     )
+
+
+def joined_reply(reply: Reply, shapes: Shapes, paused: Reply | None) -> Reply:
+    """Return the reply to a request that went on by its provider's token.
+
+    One that broke off before it brought another token goes out again, so it counts for nothing.
+
+    Arguments:
+        reply: the reply as it came.
+        shapes: the form of its protocol.
+        paused: the reply before it, with the pieces of all.
+    """
+    if reply.interrupted and reply.continuation is None:
+        return evolve(
+            reply,
+            text="",
+            final_text=None,
+            tool_calls=(),
+            reasoning="",
+            parts=None,
+        )
+    return reply if paused is None else shapes.joined(reply, paused.pieces)
 
 
 def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
@@ -204,7 +235,7 @@ class _Deltas:
         if reading.seed:
             self._seed = SeedFilter(reading.seed)
         self._seam = None
-        if gathered:
+        if gathered and not reading.joins:
             self._seam = SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped)
 
     def _without_seed(self, visible: str) -> str:

@@ -268,6 +268,7 @@ class Send:
         unsigned: whether no signature is sent, not even the backend's own: it has rejected one.
         restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for
             it.
+        continuation: the provider's token to go on by, beside the same messages as before.
         headers, parameters, tools: what this backend gets of those of the request.
         key: index of the key, where the backend has several.
     """
@@ -288,6 +289,7 @@ class Send:
     must_cut: bool = False
     unsigned: bool = False
     restore_reasoning: bool = False
+    continuation: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(
         default=Factory(lambda send: send.request.headers, takes_self=True), repr=False
     )

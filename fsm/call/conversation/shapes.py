@@ -10,6 +10,7 @@ from typing import Any
 
 from rungwise.fsm.call.conversation.plain import chat_messages
 from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.reply import Reply
 
 
 class Shapes:
@@ -32,6 +33,10 @@ class Shapes:
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         return str(message.get("role"))
+
+    def joined(self, reply: Reply, pieces: tuple[Any, ...]) -> Reply:
+        """Return a reply whose tool calls go on with pieces of the replies before it."""
+        return reply
 
     def calls_tools(self, message: Mapping[str, Any] | Message) -> bool:
         """Tell whether a message calls tools, so that their results must follow."""

@@ -38,6 +38,7 @@ from rungwise.fsm.replies.parts import Message
 #   answer        the text so far (or the blocks of a paused turn) as an assistant turn. A backend
 #                 that prefills continues it by itself, unless something follows; any other is asked
 #                 to by a user turn. A paused turn goes back as it is: its provider continues it.
+#                 Where the provider gave a token to go on by, the token goes out in its place.
 #   seed          the reasoning so far, as the beginning of the reply, or quoted in a user turn
 #                 without prefill.
 #
@@ -105,7 +106,7 @@ class Transcript:
         self.answer.discard()
         self.changes.forget_places()
         self.changes.seed = ""
-        self.changes.is_paused = False
+        self.changes.end_pause()
 
     def prepare(self, rung: Rung, observation: Observation) -> None:
         """Change the next request as a rung says; a rung of your own adds its hint."""
@@ -152,7 +153,8 @@ class Transcript:
         answer = self.answer
         seed = self.changes.seed
         continued = ""
-        if prefill and not seed:
+        joins = self.changes.continuation is not None
+        if joins or (prefill and not seed):
             continued = answer.gathered
         before = answer.gathered
         # A model that reasons inline begins a new turn with its reasoning, whatever the text before
@@ -169,6 +171,7 @@ class Transcript:
             after_block=answer.thinks_inline,
             is_new_turn=not continued,
             echoes=echoes and prefill,
+            joins=joins,
         )
 
     def _added_turns(self, shapes: Shapes, prefills: bool) -> list[CountedTurn]:
@@ -195,7 +198,8 @@ class Transcript:
         return turns
 
     def _answer_so_far(self, prefills: bool) -> list[CountedTurn]:
-        if not self.answer.gathered and not self.answer.turn:
+        is_nothing = not self.answer.gathered and not self.answer.turn
+        if is_nothing or self.changes.continuation is not None:
             return []
         turns = [self.answer.as_turn()]
         is_continued = prefills and not self.changes.seed and not self.changes.nudged_at

@@ -11,10 +11,15 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
-from rungwise.fsm.call.conversation.changes import repair_of, within, without
+from rungwise.fsm.call.conversation.changes import GOES_ON, repair_of, within, without
 from rungwise.fsm.call.conversation.observation import ANSWERS, UNCLEAR, Observation
 from rungwise.fsm.call.conversation.parameters import asks_for_nothing
-from rungwise.fsm.call.conversation.reading import ReadReply, is_too_little, read_reply
+from rungwise.fsm.call.conversation.reading import (
+    ReadReply,
+    is_too_little,
+    joined_reply,
+    read_reply,
+)
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.run.context import CallContext
@@ -26,6 +31,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import (
     FORMAT_PARAMETER,
     Failure,
+    event_of_cut,
     event_of_failure,
     repair_of,
 )
@@ -35,10 +41,6 @@ from rungwise.fsm.values.usage import Usage
 
 CUT_OFF: Final = ("interrupted", "fell_silent")
 """The events of a reply that did not reach its end."""
-
-_BY_CAUSE: Final[Mapping[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
-"""The event of a reply that broke off, by the reason of its failure; `interrupted` for any other.
-"""
 
 _BY_STOP: Final[Mapping[str | None, str]] = {"content_filter": "refused", "overflow": "overflowed"}
 """The events that a stop reason decides, whatever the reply holds."""
@@ -90,6 +92,8 @@ def observe(
     }
     if isinstance(came, Reply):
         resolved = proposal.for_backend
+        if send.continuation is not None:
+            came = joined_reply(came, resolved.shapes, transcript.changes.paused)
         came, sent["answered_by"] = resolved.answer_in(came)
         read = read_reply(
             came,
@@ -133,6 +137,10 @@ def _observe_reply(
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings
     # them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
+    repair = None
+    if event == "paused" and read.reply.continuation is not None:
+        is_kept = True
+        repair = None if read.reply.stop_reason == "length" else GOES_ON
     part = new = spare = ""
     if is_kept:
         part = read.visible
@@ -142,7 +150,7 @@ def _observe_reply(
     elif is_spare and not resolved.expects_json:
         spare = read.visible
     return Observation(
-        evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply),
+        evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply, repair),
         part=part,
         new=new,
         spare=spare,
@@ -157,6 +165,10 @@ def _observe_reply(
 def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> str:
     """Classify a reply by itself, and then by the text that it continues."""
     resolved = proposal.for_backend
+    token = read.reply.continuation
+    if token is not None and not (read.refuses or resolved.asks_for_little):
+        # the same token once more leads nowhere
+        return "failed_permanently" if token == proposal.send.continuation else "paused"
     event = event_of_reply(read, proposal.send.max_tokens, expects_json=resolved.expects_json)
     is_prefilled = proposal.send.prefill and not proposal.reading.seed
     is_native = is_prefilled or transcript.changes.is_paused
@@ -198,7 +210,7 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     gives_no_reason = reply.stop_reason is None and reply.failure is None and not reply.tool_calls
     # one that used up its cap was cut by it
     if reply.interrupted and not (is_cut and gives_no_reason):
-        return _event_of_cause(reply.failure)
+        return event_of_cut(reply.failure)
     if reply.stop_reason in _BY_STOP:
         return _BY_STOP[reply.stop_reason]
     if reply.tool_calls and (is_cut or not read.has_whole_calls):
@@ -218,19 +230,6 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     if reply.has_media:
         return "malformed" if expects_json else "answered"  # a picture is an answer as well
     return "only_reasoned" if read.reasons else "came_empty"
-
-
-def _event_of_cause(failure: Failure | None) -> str:
-    """Return the event of a reply that broke off.
-
-    What the model cannot write here, another request does not bring: its text stands if nothing
-    better comes.
-    """
-    if failure is None:
-        return "interrupted"
-    if failure.reason == "failed_generation" and failure.should_retry is False:
-        return event_of_failure(failure)
-    return _BY_CAUSE.get(failure.reason, "interrupted")
 
 
 def was_cut(reply: Reply, cap: int | None) -> bool:
@@ -372,7 +371,7 @@ def _evidence(
     if reply is not None:
         stop_raw = sent.shown(reply.stop_raw, is_known=reply.stop_reason not in (None, "unknown"))
     if failure is None:
-        return Evidence(event, usage, stop_raw)
+        return Evidence(event, usage, stop_raw, repair=repair)
     return Evidence(
         event=event,
         usage=usage,

@@ -91,6 +91,8 @@ class Proposer:
             parameters=resolved.request.parameters,
             tools=resolved.tools,
         )
+        if changes.continuation is not None:
+            send = evolve(send, continuation=changes.continuation)
         return Proposal(send, composed.reading, resolved, prompt)
 
     def shortfall(self, proposal: Proposal, wait: float) -> str | None:
@@ -151,6 +153,8 @@ class Proposer:
         changes = context.transcript.changes
         is_first = self.is_first()
         wanted = context.position.cap(context.policy, asked)
+        if changes.keeps_cap:
+            wanted = asked  # which counts all that came
         share = context.spending.share
         if share is not None and wanted is None and share.needs_cap:
             wanted = context.policy.base_cap  # or one call would reserve all that there is

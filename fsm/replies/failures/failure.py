@@ -147,6 +147,9 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "fell_silent": ("silence",),
 }
 _EVENTS: Final = {reason: event for event, reasons in _REASONS.items() for reason in reasons}
+_BY_CAUSE: Final[dict[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
+"""The event of a reply that broke off, by the reason of its failure; `interrupted` for any other.
+"""
 CANCELLED: Final = "cancelled"
 """The code of a reply that its provider ended by itself. Another request may mend that, once."""
 _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}
@@ -162,6 +165,19 @@ def event_of_failure(failure: Failure) -> str:
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
         return event
     return _EVENT_IF_RETRYABLE[failure.should_retry]
+
+
+def event_of_cut(failure: Failure | None) -> str:
+    """Return the event of a reply that broke off.
+
+    What the model cannot write here, another request does not bring: its text stands if nothing
+    better comes.
+    """
+    if failure is None:
+        return "interrupted"
+    if failure.reason == "failed_generation" and failure.should_retry is False:
+        return event_of_failure(failure)
+    return _BY_CAUSE.get(failure.reason, "interrupted")
 
 
 def repair_of(failure: Failure) -> str | None:
