@@ -20,6 +20,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import CitationPart, MediaPart, OpaquePart, Part
 from rungwise.fsm.values.frozen_map import sendable_copy
 
+_MEDIA_MEMBERS: Final = frozenset({"audio", "images"})
 _MEDIA_TYPES: Final = (
     "mime_type",
     "mimeType",
@@ -97,6 +98,8 @@ class MediaSoFar:
 
     def take(self, message: Mapping[str, Any], provider: str) -> None:
         """Take what a message or a delta has of them."""
+        if _MEDIA_MEMBERS.isdisjoint(message) and type(message.get("content")) is str:
+            return
         if data := text_in(message.get("audio"), "data"):
             self._audio.append(data)
             self.size += len(data)
