@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from rungwise import Discard
+from rungwise import Discard, Gemini
+from rungwise.adapters.durable.forms import plain_reply, read_reply
 from rungwise.testing import ScriptedReply
 from support import sdks
 from support.gateways import asked
@@ -178,3 +179,47 @@ def test_an_sdk_on_the_transport_sees_one_answer(way: str, stages: Stages) -> No
     assert (seen.error, seen.text, seen.finish) == (None, "Herons nest.", "STOP")
     sent = [request.body.get("continuationToken") for request in stages[0].requests]
     assert sent == [None, "t1"]
+
+
+@MODES
+def test_json_is_joined_and_checked_as_a_whole(play: Run) -> None:
+    asked_for = {"response_format": {"type": "json_object"}}
+    script = [hop('{"nests": ', token="t1"), hop('"three', token="t2"), hop('"}', end="STOP")]
+    ended = play(script, **asked_for)
+    ended.was("done", '{"nests": "three"}', counts=[3])
+
+
+@MODES
+def test_another_backend_goes_on_without_the_token(play: Run) -> None:
+    failing = [hop("Herons nest in the northern ", token="t1"), ScriptedReply(status=401)]
+    ended = play(failing, [ScriptedReply("reeds, mostly.")])
+    ended.was("done", "Herons nest in the northern reeds, mostly.", counts=[2, 1])
+    assert [body.get("continuationToken") for body in ended.bodies] == [None, "t1", None]
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("end", "outcome"), [("SAFETY", "refused"), ("MAX_TOKENS", "partial"), ("STOP", "done")]
+)
+def test_a_token_changes_no_other_end(play: Run, end: str, outcome: str) -> None:
+    ended = play([hop("Herons", end=end, token="t1")], max_tokens=5)
+    ended.was(outcome, counts=[1])
+
+
+@MODES
+def test_tokens_of_usage_are_those_of_every_hop(play: Run) -> None:
+    script = [hop({"text": "Hm.", "thought": True}, token="t1"), hop("Reeds.", end="STOP")]
+    ended = play(script)
+    ended.was("done", "Reeds.")
+    usage = ended.result.usage
+    assert (usage.input_tokens, usage.output_tokens) == (18, 14)
+
+
+def test_what_goes_on_is_kept_in_a_database() -> None:
+    begun = {"functionCall": {"name": "look", "willContinue": True}}
+    body = json.dumps(value(begun, piece("$.bird", "her\ud800"), end="CONTINUATION", token="t"))
+    reply: Any = Gemini("g", api_key="k").decode(200, {}, body.encode())
+    read: Any = read_reply(json.loads(json.dumps(plain_reply(reply)).encode("utf-8").decode()))
+    assert read.continuation == reply.continuation == "t"
+    assert [each[1] for each in read.pieces] == [each[1] for each in reply.pieces]
+    assert len(read.pieces) == 2

@@ -239,12 +239,12 @@ def going_on(
         return evolve(
             reply,
             continuation=checkpoint.token,
-            pieces=tuple(pieces[: checkpoint.pieces]),
+            pieces=tuple(mended([*pieces[: checkpoint.pieces]])),
             stop_reason="length" if is_length else "paused",
         )
     # the rest of a call that began in the reply before
     is_rest = any(not text_in(call_in(part), "name") for _, part in pieces[:1])
-    return evolve(reply, pieces=tuple(pieces)) if is_rest else reply
+    return evolve(reply, pieces=tuple(mended([*pieces]))) if is_rest else reply
 
 
 @define
