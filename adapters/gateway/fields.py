@@ -20,8 +20,7 @@ class Asked:
     own: dict[str, Any] = field(factory=dict)  # parameters for backends of the same protocol
     returns: Any = None  # the schema of the answer
     unknown: list[str] = field(factory=list)  # the fields that a chain cannot express
-    # the fields that only a backend of the same protocol would get
-    left_out: list[str] = field(factory=list)
+    may_forward: bool = True  # whether a backend of the chain speaks the protocol
 
     def take_format(self, form: Any, name: str) -> None:
         """Take what form the answer must have, as chat completions or Responses say it."""
@@ -52,7 +51,11 @@ class Fields:
     special: Mapping[str, Take]  # what takes each of the others
     # what a backend of the same protocol gets as it is
     own: frozenset[str] = field(converter=_names)
-    hints: frozenset[str] = field(converter=_names)  # the same, where other backends do without
+    # those of `own` without which no other backend may answer
+    essential: frozenset[str] = field(default="", converter=_names)
+    # what only an answer that is passed on word for word can hold; without a backend of the same
+    # protocol, others answer without it
+    answers: frozenset[str] = field(default="", converter=_names)
     # the values that ask for nothing, by field
     plain: Mapping[str, tuple[Any, ...]] = Factory(dict)
     # what takes fields of `own` for backends of other protocols
@@ -67,18 +70,21 @@ class Fields:
                 self.special[name](asked, value)
             elif name in self.common:
                 asked.options[self.common[name]] = value
-            elif name in self.own | self.hints:
+            elif name in self.own or (name in self.answers and not asked.may_forward):
                 asked.own[name] = value
             else:
                 asked.unknown.append(name)
         return asked
 
     def leave(self, asked: Asked, own: Mapping[str, Any]) -> None:
-        """Do without what only a backend of the same protocol would get, if that is possible."""
+        """Take what a backend of the same protocol would get, for a chain that begins with another.
+
+        Each backend gets what it has a form for, and the rest is named in the journal.
+        """
         for name, value in own.items():
             if name in self.foreign:
                 self.foreign[name](asked, value)
-            elif name in self.hints:
-                asked.left_out.append(name)
-            else:
+            elif name in self.essential:
                 asked.unknown.append(name)
+            else:
+                asked.own[name] = value

@@ -128,8 +128,8 @@ class Gateway:
         """
         if limits.get("policy", client.policy).budget.money is not None:
             _check_models(client, request.body)
-        is_own = _speaks(client.chain[0], language)
-        asked = read(language.api, request.body, is_own=is_own)
+        speaks = [_speaks(each, language) for each in client.chain]
+        asked = read(language.api, request.body, is_own=speaks[0], may_forward=any(speaks))
         shown = request  # what the answer repeats
         if language.api == "responses":
             shown = evolve(request, body={**request.body, "store": False})
@@ -144,8 +144,6 @@ class Gateway:
         )
         if asked.unknown:
             return self._forwarded(call, request, body)
-        if asked.left_out:
-            LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))
         return call
 
     def _forwarded(

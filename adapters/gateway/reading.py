@@ -23,18 +23,23 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import OpaquePart
 
 
-def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
+def read(api: str, body: Mapping[str, Any], *, is_own: bool, may_forward: bool = True) -> Asked:
     """Read a request, or raise a ConfigurationError for a field that is not of its form.
 
-    `is_own` tells whether the first backend of the chain speaks the protocol: what it alone knows
-    is passed on then.
+    Arguments:
+        api: the protocol of the request.
+        body: its body.
+        is_own: whether the first backend of the chain speaks the protocol.
+        may_forward: whether any does.
     """
     fields = _FIELDS[api]
     if api == "gemini":  # which takes both spellings
         body = {camel(name): value for name, value in body.items()}
-    asked = fields.read(body, Asked())
+    asked = fields.read(body, Asked(may_forward=may_forward))
     if not is_own:
-        fields.leave(asked, asked.own)
+        own = asked.own
+        asked.own = {}
+        fields.leave(asked, own)
         known = [each for each in list_of(asked.messages) if isinstance(each, Mapping)]
         parts = (part for message in read_messages(known) for part in message.parts)
         # which only their provider can read
@@ -43,7 +48,7 @@ def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
     tools = read_tools(asked.options.get("tools", ()))
     if not all(isinstance(tool, ToolDefinition) for tool in tools):
         asked.unknown.append("tools")
-    if asked.own and is_own:
+    if asked.own:
         asked.options["parameters"] = asked.own
     return asked
 
@@ -156,9 +161,10 @@ _CHAT: Final = Fields(
         "response_format": _format("response_format"),
     },
     own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p "
-    "repetition_penalty thinking chat_template_kwargs enable_thinking provider models transforms",
-    hints="user metadata store service_tier prompt_cache_key prompt_cache_retention "
-    "safety_identifier",
+    "repetition_penalty thinking chat_template_kwargs enable_thinking provider models transforms "
+    "user metadata store service_tier prompt_cache_key prompt_cache_options "
+    "prompt_cache_retention safety_identifier",
+    answers="logprobs top_logprobs modalities audio",
     plain={
         "n": (1,),
         "logprobs": (False,),
@@ -190,9 +196,9 @@ _RESPONSES: Final = Fields(
         "reasoning": _parts("reasoning", "summary generate_summary", effort=_effort),
         "text": _parts("text", "verbosity", format=_format("text.format")),
     },
-    own="include text truncation",
-    hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention "
-    "safety_identifier",
+    own="include text truncation max_tool_calls reasoning metadata user service_tier "
+    "prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier",
+    answers="top_logprobs",
     plain={
         "background": (False,),
         "truncation": ("disabled",),
@@ -249,8 +255,7 @@ _ANTHROPIC: Final = Fields(
             "output_config", effort=_effort, format=_format("output_config.format")
         ),
     },
-    own="top_k thinking",
-    hints="metadata service_tier cache_control inference_geo speed",
+    own="top_k thinking metadata service_tier cache_control inference_geo speed",
     plain={"thinking": ({"type": "disabled"},)},
     foreign={
         "thinking": lambda asked, value: _think(asked, mapping_of(value).get("budget_tokens"))
@@ -328,8 +333,8 @@ _CONFIG: Final = Fields(
         "maxOutputTokens": "max_tokens",
     },
     special={},
-    own="topK presencePenalty frequencyPenalty thinkingConfig",
-    hints="mediaResolution",
+    own="topK presencePenalty frequencyPenalty thinkingConfig mediaResolution",
+    answers="responseLogprobs logprobs",
     plain={
         "candidateCount": (1,),
         "responseModalities": (["TEXT"],),
@@ -347,8 +352,8 @@ _GEMINI: Final = Fields(
         "toolConfig": _tool_config,
         "generationConfig": _config,
     },
-    own="safetySettings generationConfig",
-    hints="labels",
+    own="safetySettings generationConfig labels serviceTier",
+    essential="safetySettings",
     plain={"safetySettings": ([],), "labels": ({},)},  # as LangChain always writes them
     foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
 )

@@ -168,8 +168,9 @@ def as_secret(key: Any) -> Any:
 
 
 def is_token(key: Secret) -> bool:
-    """Tell whether a key is a token such as Entra's, which is always sent as a bearer token."""
-    return key.reveal().startswith("ey") and key.reveal().count(".") == 2
+    """Tell whether a key is a token of Entra's or Google's, which is always a bearer token."""
+    text = key.reveal()
+    return text.startswith("ya29.") or (text.startswith("ey") and text.count(".") == 2)
 
 
 def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None:

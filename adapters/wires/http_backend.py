@@ -15,9 +15,11 @@ from rungwise.adapters.wires.http_link import HttpLink
 from rungwise.adapters.wires.json_text import dump, is_event_stream, unframed
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
+from rungwise.adapters.wires.plain.parameters import known_parameters, translated
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.registry import APIS
 from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.chain.link import AsksBy
+from rungwise.fsm.call.chain.link import AsksBy, Link
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure
@@ -116,6 +118,33 @@ class HttpBackend(HttpLink):
         return {**self.parameters, **request.parameters}
 
     # what the core and the drivers ask
+
+    @property
+    def known_parameters(self) -> frozenset[str]:
+        """Return the names of the parameters that this server is known to take."""
+        return known_parameters(self.API)
+
+    def taken(
+        self, parameters: Mapping[str, Any], first: Link
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """Return the parameters of a request in this protocol's words, and why others are lost.
+
+        Arguments:
+            parameters: those of the request.
+            first: the first backend of the chain, in whose words most of them are.
+        """
+        if parameters.keys() <= COMMON_PARAMETERS:
+            return parameters, {}
+        if self.API not in APIS:
+            return super().taken(parameters, first)
+        api = getattr(first, "API", "")
+        return translated(
+            parameters,
+            api=self.API,
+            first=api,
+            known=self.known_parameters,
+            own=self.parameters,
+        )
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this protocol leaves out of a request, in a short sentence each.

@@ -57,6 +57,11 @@ class Wire:
     client: str
     client_base: str = ""  # the path of the base URL that this client expects
     client_path: str  # the path of one of its requests
+    # the names of the parameters in a request's body, with the members of Gemini's
+    # `generationConfig` and of Ollama's `options`; messages, tools, the model, the cap and the
+    # common parameters apart
+    parameters: str = ""
+    extensions: str = ""  # the names of those that only some of its servers take
     keys: tuple[KeyPlace, ...] = ()  # where the keys of the providers that speak it belong
     # rows of the capability table that hold for this protocol alone
     capabilities: tuple[CapabilityRow, ...] = ()

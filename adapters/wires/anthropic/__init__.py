@@ -1,22 +1,36 @@
 """Anthropic's Messages."""
 
+from typing import Final
+
 from rungwise.adapters.wires.anthropic.plain import READERS
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
+SYSTEM_TURNS: Final = r"claude~(?:opus~4~[89]|(?:opus|sonnet|haiku|fable|mythos)~[5-9])"
+"""Models that take system messages between the turns.
+
+From Opus 4.8 on, not on Google's cloud [platform.claude.com, mid-conversation system messages].
+"""
+
 WIRE = Wire(
     protocol="Messages",
     client="anthropic.Anthropic(base_url={!r})",
     client_path="/v1/messages",
-    keys=(KeyPlace("api.anthropic.com api.claude.com", ("ANTHROPIC_API_KEY",)),),
+    # [anthropic-sdk-python, message_create_params, those of the beta too]
+    parameters="anthropic_beta anthropic_version billing_policy cache_control compaction container"
+    " context_management diagnostics fallback_credit_token fallbacks inference_geo mcp_servers"
+    " metadata output_config output_format service_tier speed stop_sequences thinking thread top_k"
+    " user_profile_id workspace_id",
+    keys=(
+        KeyPlace("api.anthropic.com api.claude.com", ("ANTHROPIC_API_KEY",)),
+        KeyPlace("aws-external-anthropic.REGION.api.aws", ("ANTHROPIC_AWS_API_KEY",)),
+    ),
     capabilities=(
         CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
-        # From Opus 4.8 on, not on Google's cloud [platform.claude.com, mid-conversation system
-        # messages].
         CapabilityRow(
             host=r"^(?!.*\.googleapis\.com$)",
-            model=r"claude~(?:opus~4~[89]|(?:opus|sonnet|haiku|fable|mythos)~[5-9])",
+            model=SYSTEM_TURNS,
             known=Capabilities(system_turns=True),
         ),
     ),

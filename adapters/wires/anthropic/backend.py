@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -13,7 +15,15 @@ from rungwise.adapters.wires import request
 from rungwise.adapters.wires.anthropic import parameters as anthropic
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
-from rungwise.adapters.wires.endpoint import is_header_text, is_token
+from rungwise.adapters.wires.anthropic.versions import (
+    HEADER,
+    fitted,
+    generation_in,
+    is_new,
+    refused_in,
+    version_of,
+)
+from rungwise.adapters.wires.endpoint import Endpoint, is_header_text, is_token, read_url
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
@@ -32,8 +42,6 @@ RESERVED: Final = {
 
 _NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
 """Fields that stay even if the server rejects them: the API requires them all."""
-VERTEX_VERSION: Final = "2026-10-21"
-"""The version of the protocol on Google's cloud."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -142,14 +150,14 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 
     If the API would refuse the reasoning itself, remove that.
     """
-    kind = mapping_of(body.get("thinking")).get("type")
-    if kind not in ("enabled", "adaptive"):
+    if not anthropic.is_on(body.get("thinking")):
         return
+    kind = body["thinking"]["type"]
     is_forced = mapping_of(body.get("tool_choice")).get("type") in anthropic.FORCED
     if is_forced or (kind == "enabled" and _lacks_thinking(turns)):
         del body["thinking"]
         return
-    for name in ("temperature", "top_k", "top_p"):
+    for name in anthropic.EVERY_SAMPLING:
         body.pop(name, None)
 
 
@@ -172,7 +180,16 @@ def _is(block: Any, kind: str) -> bool:
     return isinstance(block, Mapping) and block.get("type") == kind
 
 
-VERSION: Final = "2023-06-01"
+_ON_AWS: Final = re.compile(r"https://aws-external-anthropic\.[^/]+\.api\.aws(?:/|$)")
+_BEARER: Final = re.compile(
+    r"https://(?:(?:aws-external-anthropic|bedrock-mantle)\.[^/]+\.api\.aws"
+    r"|claude\.googleapis\.com)(?:/|$)"
+)
+"""Where a key is a bearer token, and the clients' base URLs end before `/v1/messages`.
+
+[anthropic-sdk-python, lib/aws, lib/bedrock/_mantle.py, lib/google_cloud]
+"""
+_WORKSPACE: Final = "ANTHROPIC_AWS_WORKSPACE_ID"
 BASE_CAP: Final = 4096
 """The default output cap in tokens: the API requires one, and a continuation can raise it."""
 
@@ -244,6 +261,17 @@ class Anthropic(HttpBackend):
         cap = super().max_tokens or BASE_CAP + anthropic.budget_in(self.parameters)
         return min(cap, self.capabilities.largest_output or cap)
 
+    def _version_of(self, request: Request | Send) -> str:
+        """Return the version that a request is sent in; the caller's own wins."""
+        own = self._sent_headers.get(HEADER)
+        for name, value in request.headers.items():
+            if name.lower() == HEADER:
+                own = value
+        if not self._is_on_vertex:
+            return version_of(self.model, "anthropic", own)
+        in_body = self._parameters_of(request).get("anthropic_version")
+        return version_of(self.model, "vertex", in_body or own)
+
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
         if anthropic.thinks(parameters, self._generation):
             return True
@@ -254,19 +282,26 @@ class Anthropic(HttpBackend):
         own_cap = super().max_tokens
         cap = request.max_tokens or most
         parameters = self._parameters_of(request)
-        losses = anthropic.lost_parameters(parameters, self._generation, cap)
+        generation = generation_in(self.model, self._version_of(request))
+        losses = anthropic.lost_parameters(parameters, generation, cap)
         if request.max_tokens is None and own_cap is not None and own_cap > most:
             losses[f"max_tokens above {most}"] = f"it is sent as {most}"
         return losses
 
     def _credentials(self, key: Secret) -> dict[str, str]:
-        if self._is_on_vertex or is_token(key):
+        if self._is_on_vertex or _BEARER.match(self.base_url) or is_token(key):
             return super()._credentials(key)
         return {"x-api-key": key.reveal()}
 
     @property
     def _is_on_vertex(self) -> bool:
         return urlsplit(self.base_url).path.rstrip("/").endswith("/publishers/anthropic")
+
+    def _read_endpoint(self) -> Endpoint:
+        url = self.base_url.removesuffix(self.PATH).rstrip("/")
+        if not _BEARER.match(url) or url.endswith("/v1"):
+            return super()._read_endpoint()
+        return read_url(f"{url}/v1", self.PATH)
 
     def _url(self, *, stream: bool) -> str:
         if not self._is_on_vertex:
@@ -278,15 +313,20 @@ class Anthropic(HttpBackend):
     def _own_headers(self) -> dict[str, str]:
         headers = {}
         if not self._is_on_vertex:  # there the body has it
-            headers["anthropic-version"] = VERSION
+            headers[HEADER] = version_of(self.model)
+        workspace = os.environ.get(_WORKSPACE)
+        if workspace and _ON_AWS.match(self.base_url):
+            headers["anthropic-workspace-id"] = workspace
         if self.beta:
             headers["anthropic-beta"] = ",".join(self.beta)
         return headers
 
     def _body(self, send: Send, *, stream: bool) -> Body:
         cap = send.max_tokens or self.max_tokens
-        generation = self._generation
-        messages = written(send.messages, ANTHROPIC, self._owner(send), is_portable=send.portable)
+        version = self._version_of(send)
+        generation = generation_in(self.model, version)
+        given = fitted(send.messages) if is_new(version) else send.messages
+        messages = written(given, ANTHROPIC, self._owner(send), is_portable=send.portable)
         system, turns = _parted(messages, system_turns=self.capabilities.system_turns is True)
         if send.prefill and turns[-1]["role"] == "assistant":
             turns[-1] = without_end(turns[-1])
@@ -311,12 +351,14 @@ class Anthropic(HttpBackend):
         _drop(body, send.dropped)
         if self._is_on_vertex:  # the URL names the model there [anthropic-sdk-python, lib/vertex]
             del body["model"]
-            body.setdefault("anthropic_version", VERTEX_VERSION)
+            body["anthropic_version"] = version
         return body
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
         lost = super().lost(request, is_portable=is_portable)
+        if is_new(self._version_of(request)):
+            lost = (*lost, *refused_in(request.messages))
         if not self._moves_system(request):
             return lost
         return (*lost, "system messages between the turns: they go to the front")

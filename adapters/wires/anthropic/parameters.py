@@ -35,6 +35,7 @@ class Generation:
     thinking: ThinkingKind
     samples: bool = True  # whether `temperature` and `top_p` can be set
     schemas: bool = True  # whether they can be held to a JSON schema
+    refusal: str = "this model takes none"  # why sampling cannot be set, if it cannot
 
 
 # As surveyed in November 2026; the first row whose pattern is found in a model's id counts. The
@@ -95,12 +96,17 @@ _CHOICES: Final = {
 """The tool choices that are one word, with Anthropic's type for each."""
 FORCED: Final = ("any", "tool")
 """The tool choices that cannot be combined with reasoning."""
-_THINKING_ON: Final = ("enabled", "adaptive")
 _FORCES: Final = "this model does not reason where a tool is forced"
 _REASONING: Final = ("thinking", "reasoning_effort")
 SAMPLING: Final = ("temperature", "top_p")
 MOST_SAMPLING: Final = 1
 """The largest value of either here; other providers allow 2."""
+EVERY_SAMPLING: Final = (*SAMPLING, "top_k")
+
+
+def is_on(thinking: Any) -> bool:
+    """Tell whether a `thinking` switches reasoning on, in whatever way."""
+    return mapping_of(thinking).get("type") not in (None, "disabled")
 
 
 def lost_parameters(
@@ -130,11 +136,11 @@ def lost_parameters(
     is_off = is_forced or not losses.keys().isdisjoint(_REASONING)
     why = ""
     if not generation.samples:
-        why = "this model takes none"
+        why = generation.refusal
     elif not is_off and thinks(parameters, generation):
         why = "this model takes none while it reasons"
     if why:
-        losses |= {name: why for name in SAMPLING if parameters.get(name) is not None}
+        losses |= {name: why for name in EVERY_SAMPLING if parameters.get(name) is not None}
     else:
         losses |= lowered_sampling(parameters)
     losses |= blank_stops(parameters.get("stop"))
@@ -201,7 +207,7 @@ def _lost_thinking(
     parameters: Mapping[str, Any], cap: int | None, *, is_forced: bool
 ) -> dict[str, str]:
     """Return what is left out of Anthropic's own `thinking` parameter."""
-    if mapping_of(parameters.get("thinking")).get("type") not in _THINKING_ON:
+    if not is_on(parameters.get("thinking")):
         return {}
     if is_forced:
         return {"thinking": _FORCES}
@@ -227,6 +233,8 @@ def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: in
     body: Body = {name: each for name, each in parameters.items() if name not in common}
     if generation.samples:
         body |= sampling(parameters)
+    else:
+        body.pop("top_k", None)
     if sequences := stops(parameters.get("stop")):
         body.setdefault("stop_sequences", sequences)
     json_format = _format(parameters.get("response_format"), generation)
@@ -253,7 +261,7 @@ def thinks(parameters: Mapping[str, Any], generation: Generation) -> bool:
     """Tell whether parameters in either form switch reasoning on."""
     thinking = parameters.get("thinking")
     if isinstance(thinking, Mapping):
-        return thinking.get("type") in _THINKING_ON
+        return is_on(thinking)
     return generation.thinking != "none" and parameters.get("reasoning_effort") in _EFFORTS
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from rungwise.adapters.wires.anthropic import SYSTEM_TURNS
 from rungwise.adapters.wires.bedrock.plain import READERS
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS
@@ -34,9 +35,15 @@ WIRE = Wire(
     protocol="Converse",
     client="boto3.client('bedrock-runtime', endpoint_url={!r})",
     client_path="/model/any/converse",
+    # [botocore, bedrock-runtime, ConverseRequest]; `top_k` goes to its place there
+    parameters="additionalModelRequestFields additionalModelResponseFieldPaths guardrailConfig"
+    " inferenceConfig outputConfig performanceConfig projectIdentifier promptVariables"
+    " requestMetadata serviceTier toolConfig top_k",
     keys=(KEYS,),
     capabilities=(
         CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
+        # a turn may be the system's [botocore, bedrock-runtime, ConversationRole]
+        CapabilityRow(model=SYSTEM_TURNS, known=Capabilities(system_turns=True)),
         # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].
         CapabilityRow(
             model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))"

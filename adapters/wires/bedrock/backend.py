@@ -10,7 +10,9 @@ from urllib.parse import quote
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
+from rungwise.adapters.wires.anthropic.backend import late_system
+from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of, is_on
+from rungwise.adapters.wires.anthropic.versions import fitted, is_new, refused_in, version_of
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.bedrock import KEYS
 from rungwise.adapters.wires.bedrock import parameters as converse
@@ -103,17 +105,25 @@ def _called_in(turns: Sequence[PlainMessage]) -> list[str]:
     return [*names]
 
 
-def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMessage]]:
+def _parted(
+    messages: Sequence[PlainMessage], *, system_turns: bool
+) -> tuple[list[Any], list[PlainMessage]]:
     """Return the system prompt and the turns.
 
     Turns of one role in a row are joined, as the API requires.
+
+    Arguments:
+        messages: the conversation in this form, with system messages among the turns.
+        system_turns: whether the model takes system messages between the turns.
     """
+    messages = [message for message in messages if message["content"]]
+    late: set[int] = set()
+    if system_turns:
+        late = late_system([message["role"] for message in messages])
     system: list[Any] = []
     others: list[PlainMessage] = []
-    for message in messages:
-        if not message["content"]:
-            continue
-        if message["role"] == "system":
+    for index, message in enumerate(messages):
+        if message["role"] == "system" and index not in late:
             system += message["content"]
         else:
             others.append(message)
@@ -136,18 +146,15 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 
     If the API would refuse the reasoning itself, remove that.
     """
-    kind = converse.thinking_in(body).get("type")
-    if kind not in ("enabled", "adaptive"):
+    thinking = converse.thinking_in(body)
+    if not is_on(thinking):
         return
+    kind = thinking["type"]
     choice = mapping_of(mapping_of(body.get("toolConfig")).get("toolChoice"))
     if choice.keys() & {"any", "tool"} or (kind == "enabled" and _lacks_thinking(turns)):
         converse.set_thinking(body, None)
         return
-    sampling = ("temperature", "topP")
-    config = mapping_of(body.pop("inferenceConfig", None))
-    rest = {name: value for name, value in config.items() if name not in sampling}
-    if rest:
-        body["inferenceConfig"] = rest
+    converse.leave_sampling(body)
 
 
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
@@ -272,6 +279,10 @@ class Bedrock(HttpBackend):
         return generation_of(self.model) if "claude" in self.model.lower() else None
 
     @property
+    def _has_new_rules(self) -> bool:
+        return self._generation is not None and is_new(version_of(self.model, "bedrock"))
+
+    @property
     def problem(self) -> str | None:
         """Say why the backend cannot be used, such as missing credentials; None if it can."""
         if self._account is not None:
@@ -296,6 +307,8 @@ class Bedrock(HttpBackend):
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
         losses = super().lost(request, is_portable=is_portable)
+        if self._has_new_rules:
+            losses = (*losses, *refused_in(request.messages))
         return (*losses, *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
@@ -324,10 +337,11 @@ class Bedrock(HttpBackend):
         generation = self._generation
         cap = send.max_tokens or self.max_tokens
         form = CONVERSE if takes_marks else UNMARKED
-        messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
+        given = fitted(send.messages) if self._has_new_rules else send.messages
+        messages = written(given, form, self._owner(send), is_portable=send.portable)
         if takes_marks is False:
             messages = [without_marks(message) for message in messages]
-        system, turns = _parted(messages)
+        system, turns = _parted(messages, system_turns=self.capabilities.system_turns is True)
         if send.prefill and turns[-1]["role"] == "assistant":
             turns[-1] = without_end(turns[-1])
         every = self._parameters_of(send)

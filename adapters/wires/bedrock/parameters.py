@@ -26,6 +26,8 @@ INFERENCE: Final[Mapping[str, str]] = {
     "stop": "stopSequences",
 }
 """The names of the inference parameters."""
+_SAMPLING: Final = ("temperature", "topP", "top_k")
+_FIELDS: Final = "additionalModelRequestFields"
 _CHOICES: Final = {"auto": "auto", "required": "any", "any": "any"}
 """The tool choices that are one word, with Converse's member for each."""
 
@@ -79,13 +81,20 @@ def translated(
     inference: Body = {}
     if cap is not None:
         inference["maxTokens"] = cap
-    if generation is None or generation.samples:
+    top_k = body.pop("top_k", None)
+    samples = generation is None or generation.samples
+    if samples:
         for name, value in anthropic.sampling(parameters).items():
             inference[INFERENCE[name]] = value
+        if top_k is not None:
+            fields = mapping_of(body.get(_FIELDS))
+            body[_FIELDS] = {"top_k": top_k, **fields}
     if sequences := anthropic.stops(parameters.get("stop")):
         inference["stopSequences"] = sequences
     if inference:
         body["inferenceConfig"] = {**inference, **mapping_of(body.get("inferenceConfig"))}
+    if not samples:
+        leave_sampling(body)
     json_format = _format(parameters.get("response_format"))
     if json_format is not None and (generation is None or generation.schemas):
         body["outputConfig"] = {"textFormat": json_format, **mapping_of(body.get("outputConfig"))}
@@ -95,6 +104,15 @@ def translated(
     elif isinstance(effort, str):
         body["outputConfig"] = {"effort": effort, **mapping_of(body.get("outputConfig"))}
     return body
+
+
+def leave_sampling(body: Body) -> None:
+    """Remove the sampling parameters from their places in a body."""
+    for place in ("inferenceConfig", _FIELDS):
+        fields = mapping_of(body.pop(place, None))
+        rest = {name: each for name, each in fields.items() if name not in _SAMPLING}
+        if rest:
+            body[place] = rest
 
 
 def choice_of(choice: Any) -> Body | None:
@@ -115,15 +133,21 @@ def forbids_tools(choice: Any) -> bool:
 
 def thinking_in(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return Claude's `thinking` from Converse's own parameters."""
-    return mapping_of(mapping_of(parameters.get("additionalModelRequestFields")).get("thinking"))
+    return mapping_of(mapping_of(parameters.get(_FIELDS)).get("thinking"))
 
 
 def _with_own_thinking(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with `thinking` where Anthropic's own have it."""
-    own = thinking_in(parameters)
+    """Return parameters with `thinking` and sampling where Anthropic's own have them."""
     claudes = dict(parameters)
-    if own:
-        claudes["thinking"] = own
+    config = mapping_of(parameters.get("inferenceConfig"))
+    fields = mapping_of(parameters.get(_FIELDS))
+    own = {
+        "temperature": config.get("temperature"),
+        "top_p": config.get("topP"),
+        "top_k": fields.get("top_k"),
+        "thinking": thinking_in(parameters),
+    }
+    claudes |= {name: each for name, each in own.items() if each}
     return claudes
 
 
@@ -141,11 +165,11 @@ def lower_reasoning(body: Body, generation: Generation | None) -> None:
         if config.get("effort"):
             body["outputConfig"] = {**config, "effort": "low"}
         return
-    fields = mapping_of(body.get("additionalModelRequestFields"))
+    fields = mapping_of(body.get(_FIELDS))
     lowered: Body = {"thinking": fields.get("thinking"), "output_config": config}
     anthropic.lower_reasoning(lowered, generation)
     if lowered["thinking"]:
-        body["additionalModelRequestFields"] = {**fields, "thinking": lowered["thinking"]}
+        body[_FIELDS] = {**fields, "thinking": lowered["thinking"]}
     if lowered["output_config"]:
         body["outputConfig"] = lowered["output_config"]
 
@@ -161,13 +185,13 @@ def fit_budget(body: Body, cap: int | None) -> None:
 
 def set_thinking(body: Body, thinking: Any) -> None:
     """Set Claude's `thinking` in a body; None removes it."""
-    fields = dict(mapping_of(body.pop("additionalModelRequestFields", None)))
+    fields = dict(mapping_of(body.pop(_FIELDS, None)))
     if thinking is None:
         fields.pop("thinking", None)
     else:
         fields["thinking"] = thinking
     if fields:
-        body["additionalModelRequestFields"] = fields
+        body[_FIELDS] = fields
 
 
 def _set_thinking(

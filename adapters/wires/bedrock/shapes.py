@@ -33,18 +33,16 @@ from rungwise.fsm.replies.parts import (
 )
 from rungwise.fsm.replies.text.contents import is_blank
 
+_NAMES: Final[Mapping[str, str]] = {
+    "image": "png jpeg gif webp",
+    "document": "pdf csv doc docx xls xlsx html txt md",
+    "audio": "mp3 opus wav aac flac mp4 ogg mkv mka x-aac m4a mpeg mpga pcm webm",
+    "video": "mkv mov mp4 webm flv mpeg mpg wmv three_gp",
+}
+"""The formats of each kind [botocore, bedrock-runtime]; most are the names of media types."""
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
-    "image": {
-        "png": "png",
-        "jpeg": "jpeg",
-        "jpg": "jpeg",
-        "gif": "gif",
-        "webp": "webp",
-    },
+    "image": {"jpg": "jpeg"},
     "document": {
-        "pdf": "pdf",
-        "csv": "csv",
-        "html": "html",
         "plain": "txt",
         "markdown": "md",
         "msword": "doc",
@@ -53,31 +51,24 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     },
     "audio": {
-        "mp3": "mp3",
-        "wav": "wav",
-        "x-wav": "wav",
-        "wave": "wav",
         "mpeg": "mp3",
-        "ogg": "ogg",
-        "opus": "opus",
-        "aac": "aac",
-        "flac": "flac",
-        "mp4": "mp4",
-        "m4a": "m4a",
-        "webm": "webm",
+        "wave": "wav",
+        "x-wav": "wav",
+        "x-flac": "flac",
+        "x-m4a": "m4a",
+        "x-matroska": "mka",
+        "l16": "pcm",
     },
     "video": {
-        "mp4": "mp4",
         "quicktime": "mov",
-        "webm": "webm",
         "x-matroska": "mkv",
-        "mpeg": "mpeg",
         "x-flv": "flv",
         "x-ms-wmv": "wmv",
         "3gpp": "three_gp",
+        "3gp": "three_gp",
     },
 }
-"""The format of each media type, without what stands before its slash."""
+"""The format of each other media type, without what stands before its slash."""
 _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 """What the name of a document may not hold [docs.aws.amazon.com/bedrock, DocumentBlock]."""
 
@@ -110,15 +101,20 @@ def _format(part: MediaPart, kind: str) -> str:
     It follows from the media type, or else from the end of a URL. A document without a type is a
     PDF.
     """
-    formats = _FORMATS[kind]
     media_type = part.media_type.partition(";")[0]
     name = media_type.rpartition("/")[2].strip().lower()
-    format = formats.get(name, "")
+    format = _named(name, kind)
     if not name and kind == "document":
         format = "pdf"
     if not format and part.url.startswith("s3://"):
-        return formats.get(part.url.rpartition(".")[2].lower(), "")
+        return _named(part.url.rpartition(".")[2].lower(), kind)
     return format
+
+
+def _named(name: str, kind: str) -> str:
+    """Return the format of a media type or of the end of a name; "" if none is known."""
+    own = name if name in _NAMES[kind].split() else ""
+    return _FORMATS[kind].get(name, own)
 
 
 _PORTABLE: Final = frozenset(

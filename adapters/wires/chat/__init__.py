@@ -22,6 +22,14 @@ WIRE = Wire(
     client="openai.OpenAI(base_url={!r})",
     client_base="/v1",
     client_path="/v1/chat/completions",
+    # [openai-python, completion_create_params]
+    parameters="audio frequency_penalty function_call functions logit_bias logprobs metadata"
+    " modalities moderation n prediction presence_penalty prompt_cache_key prompt_cache_options"
+    " prompt_cache_retention safety_identifier service_tier store stream_options top_logprobs user"
+    " verbosity web_search_options",
+    extensions="best_of chat_template_kwargs enable_thinking guided_choice guided_grammar"
+    " guided_json guided_regex min_p min_tokens models plugins provider reasoning"
+    " repetition_penalty thinking top_a top_k transforms",
     keys=(
         KeyPlace("api.openai.com *.api.openai.com", ("OPENAI_API_KEY",)),
         KeyPlace(

@@ -22,6 +22,7 @@ from rungwise.adapters.wires.endpoint import is_token, optional
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.parameters import known_parameters
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
@@ -266,6 +267,11 @@ class OpenAIChat(DiscoverableBackend):
     def shapes(self) -> Form:
         """Return the form of its conversations and tools."""
         return self._shapes
+
+    @property
+    def known_parameters(self) -> frozenset[str]:
+        """Return the names of the parameters that this server is known to take."""
+        return known_parameters(self.API, with_extensions=self._dialect.takes_other_tools)
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; an Entra token is always a bearer token."""

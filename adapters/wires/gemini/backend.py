@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.wires.endpoint import Endpoint, read_url
+from rungwise.adapters.wires.endpoint import Endpoint, is_token, read_url
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.gemini import parameters as gemini
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
@@ -129,8 +129,9 @@ class Gemini(HttpBackend):
 
     On Vertex AI, `base_url` is
     "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/publishers/google",
-    and the access token goes into `headers={"authorization": "Bearer ..."}`; `api_key` is left out,
-    as it is sent as `x-goog-api-key`, which accepts no token.
+    "https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/google", or
+    the same at "aiplatform.us.rep.googleapis.com" or "aiplatform.eu.rep.googleapis.com"; `api_key`
+    is a function that returns an access token, which is sent as a bearer token.
 
     It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
     A model may be named with its collection, such as "tunedModels/mine". Parameters of the
@@ -224,6 +225,8 @@ class Gemini(HttpBackend):
         return {**super()._unsupported(request), **lost_effort}
 
     def _credentials(self, key: Secret) -> dict[str, str]:
+        if is_token(key):
+            return super()._credentials(key)
         return {"x-goog-api-key": key.reveal()}
 
     def _url(self, *, stream: bool) -> str:

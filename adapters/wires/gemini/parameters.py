@@ -16,6 +16,7 @@ from attrs import Factory, field, frozen
 from rungwise.adapters.wires import request
 from rungwise.adapters.wires.capabilities.capability import ANY, pattern
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.gemini import CONFIG
 from rungwise.adapters.wires.plain.parts import inner_of, list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, name_of
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -52,12 +53,17 @@ _MINIMAL: Final = {"thinkingLevel": "MINIMAL"}
 _TO_LOW: Final = dict.fromkeys(("", "MEDIUM", "HIGH", "XHIGH"), _LOW)
 
 # No model of the third generation can be told not to think at all.
-_WITH_MINIMAL: Final = _levels(
-    none="MINIMAL", minimal="MINIMAL", low="LOW", medium="MEDIUM", high="HIGH", xhigh="HIGH"
-)
+# There is a level XHIGH, which no model is documented to take: 4 Argon takes none above HIGH.
 _FROM_LOW: Final = _levels(
-    none="LOW", minimal="LOW", low="LOW", medium="MEDIUM", high="HIGH", xhigh="HIGH"
+    none="LOW",
+    minimal="LOW",
+    low="LOW",
+    medium="MEDIUM",
+    high="HIGH",
+    xhigh="HIGH",
+    max="HIGH",
 )
+_WITH_MINIMAL: Final = {**_FROM_LOW, **_levels(none="MINIMAL", minimal="MINIMAL")}
 _LOW_OR_HIGH: Final = {**_FROM_LOW, **_levels(medium="HIGH")}
 
 # The tokens of each effort are those of Google's endpoint for chat completions
@@ -68,6 +74,7 @@ _TOKENS: Final = {
     "medium": 8192,
     "high": 24_576,
     "xhigh": 24_576,
+    "max": 24_576,
 }
 _LEAST: Final = 128  # tokens that 2.5 Pro thinks at least
 _TO_BUDGET: Final = {"": {"thinkingBudget": 1024}, "-1": {"thinkingBudget": 1024}}
@@ -103,7 +110,7 @@ _GENERATIONS: Final = (
         lower={**_TO_LOW, "LOW": _MINIMAL},
     ),
     Traits(
-        model=r"gemini~[3-9](?!.*(image|tts|live))|gemini~(pro|flash)~",
+        model=r"gemini~(?:[3-9]|\d\d)(?!.*(image|tts|live))|gemini~(pro|flash)~",
         thinking=_FROM_LOW,
         lower=_TO_LOW,
     ),
@@ -131,32 +138,7 @@ RESERVED: Final = {
 }
 
 _CONFIG: Final = ("generationConfig", "generation_config")
-_OF_CONFIG: Final = frozenset(
-    {
-        "temperature",
-        "topP",
-        "topK",
-        "candidateCount",
-        "stopSequences",
-        "seed",
-        "presencePenalty",
-        "frequencyPenalty",
-        "responseLogprobs",
-        "logprobs",
-        "responseMimeType",
-        "responseSchema",
-        "responseJsonSchema",
-        "responseModalities",
-        "mediaResolution",
-        "speechConfig",
-        "audioTimestamp",
-        "thinkingConfig",
-        "imageConfig",
-        "routingConfig",
-        "modelSelectionConfig",
-        "enableEnhancedCivicAnswers",
-    }
-)
+_OF_CONFIG: Final = frozenset(CONFIG.split())
 """The members of `generationConfig`; those given outside of it are moved into it."""
 _COMMON: Final = {
     "stop": "stopSequences",

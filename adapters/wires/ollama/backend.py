@@ -14,6 +14,7 @@ from attrs import frozen
 from rungwise.adapters.wires import request
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.ollama import OPTIONS as MEMBERS
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
 from rungwise.adapters.wires.plain.parts import mapping_of
@@ -33,39 +34,7 @@ RESERVED: Final = {**request.RESERVED, CAP: "it is called max_tokens here"}
 _NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
 """Fields that stay even if the server rejects them."""
 
-OPTIONS: Final = frozenset(
-    {
-        "numa",
-        "num_ctx",
-        "num_batch",
-        "num_gpu",
-        "main_gpu",
-        "low_vram",
-        "f16_kv",
-        "logits_all",
-        "vocab_only",
-        "use_mmap",
-        "use_mlock",
-        "num_thread",
-        "num_keep",
-        "seed",
-        "top_k",
-        "top_p",
-        "min_p",
-        "tfs_z",
-        "typical_p",
-        "repeat_last_n",
-        "temperature",
-        "repeat_penalty",
-        "presence_penalty",
-        "frequency_penalty",
-        "mirostat",
-        "mirostat_tau",
-        "mirostat_eta",
-        "penalize_newline",
-        "stop",
-    }
-)
+OPTIONS: Final = frozenset(MEMBERS.split())
 """The members of `options`: anywhere else, the server silently ignores them."""
 
 _EFFORTS: Final[Mapping[str, bool | str]] = {

@@ -41,6 +41,11 @@ WIRE = Wire(
     client="openai.OpenAI(base_url={!r})",
     client_base="/v1",
     client_path="/v1/responses",
+    # [openai-python, response_create_params]
+    parameters="access_programs background background_options context_management conversation"
+    " image include instructions max_tool_calls metadata moderation previous_response_id prompt"
+    " prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier"
+    " service_tier store stream_options text top_logprobs truncation user",
     members={
         **dict.fromkeys(("input_text", "output_text"), "type text refusal"),
         "input_image": "type image_url url detail file_id",

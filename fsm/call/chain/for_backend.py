@@ -13,7 +13,6 @@ from attrs import astuple, evolve, frozen, has
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
 from rungwise.fsm.call.chain.chain import Chain
 from rungwise.fsm.call.chain.link import AsksBy, Link
-from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
@@ -293,14 +292,11 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
 
 
 def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
-    """Return the parameters of a request for a backend: one of another protocol gets only the
-    common ones.
-    """
-    if not request.parameters or link is first or _speak_alike(link, first):
+    """Return the parameters of a request for a backend, in its own words."""
+    if not request.parameters:
         return request.parameters
-    return FrozenMap(
-        {name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS}
-    )
+    parameters, _ = link.taken(request.parameters, first)
+    return parameters
 
 
 def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, Any], ...]:
@@ -318,13 +314,15 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     """Describe in a short sentence each what a backend does not get of a request to the first
     one.
     """
-    if link is first:
-        return tuple(map(note, link.lost(request)))
     losses = []
-    parameters = parameters_for(request, first, link)
-    for name in request.parameters:
-        if name not in parameters:
-            losses.append(f"{name}: it is a parameter of another protocol")
+    if request.parameters:
+        parameters, lost = link.taken(request.parameters, first)
+        losses += [f"{name}: {why}" for name, why in lost.items()]
+        if parameters is not request.parameters:
+            request = evolve(request, parameters=parameters)
+    if link is first:
+        losses += link.lost(request)
+        return tuple(map(note, losses))
     tools = tools_for(request, first, link)
     if len(tools) < len(request.tools):
         sent = set(map(id, tools))

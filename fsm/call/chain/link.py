@@ -10,6 +10,7 @@ from attrs import Factory, field, frozen, validators
 
 from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import Request, Send, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
@@ -22,6 +23,9 @@ MOST_KEYS: Final = 100
 
 AsksBy = Literal["nothing", "schema", "tool", "words"]
 """How a backend is asked for what the caller wants back."""
+
+FOREIGN_PARAMETER: Final = "it is a parameter of another protocol"
+"""Why a backend does not get a parameter that its protocol has no form for."""
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = FrozenMap({})
 
@@ -98,6 +102,23 @@ class Link(Protocol):
     def shapes(self) -> Shapes:
         """The form in which messages, tools and parameters are written for it."""
         return NEUTRAL
+
+    def taken(
+        self, parameters: Mapping[str, Any], first: Link
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """Return the parameters of a request as it takes them, and why it does not get others.
+
+        By default, a backend of another form than the first one gets the common ones alone.
+
+        Arguments:
+            parameters: those of the request.
+            first: the first backend of the chain, in whose words they are.
+        """
+        if type(self.shapes) is type(first.shapes):
+            return parameters, {}
+        common = {name: each for name, each in parameters.items() if name in COMMON_PARAMETERS}
+        others = parameters.keys() - common
+        return common, dict.fromkeys(sorted(others), FOREIGN_PARAMETER)
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from rungwise.adapters.gateway.reading import read
 def test_langchains_gemini_requests_are_for_every_chain(nothing):
     asked = read("gemini", {"contents": [{"parts": [{"text": "hi"}]}], **nothing}, is_own=False)
     assert asked.unknown == []
-    assert asked.left_out == []
+    assert asked.own == {}
 
 
 def test_safety_settings_are_not_dropped_for_another_provider():

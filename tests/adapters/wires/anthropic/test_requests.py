@@ -574,7 +574,7 @@ def test_the_key_and_the_version_stand_in_the_headers() -> None:
         name: http.headers[name] for name in ("x-api-key", "anthropic-version", "anthropic-beta")
     } == {
         "x-api-key": "sk-ant-9d2f6b1c44e07a35",
-        "anthropic-version": "2023-06-01",
+        "anthropic-version": "2026-10-21",
         "anthropic-beta": "one-2026-01-01,two-2026-01-01",
     }
     assert "authorization" not in http.headers
@@ -609,5 +609,8 @@ def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:
 
     request = Request("x", parameters={"output_config": {"effort": "low"}, "stop": "END"})
     chat = OpenAIChat("m", base_url="http://localhost/v1")
-    assert dict(parameters_for(request, backend(), chat)) == {"stop": "END"}
+    assert dict(parameters_for(request, backend(), chat)) == {
+        "stop": "END",
+        "reasoning_effort": "low",
+    }
     assert dict(parameters_for(request, backend(), backend(OLD))) == dict(request.parameters)

@@ -454,8 +454,7 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
         }
     }
     body = sent(to=backend(OLD), parameters=own, max_tokens=8000)
-    assert body["additionalModelRequestFields"] == {
-        "top_k": 5,
+    assert body["additionalModelRequestFields"] == {  # which takes no sampling beside it
         "thinking": {"type": "enabled", "budget_tokens": 4000},
     }
     loop = (
