@@ -132,12 +132,16 @@ def headers_of(result: Result | None, journal: str) -> dict[str, str]:
     headers[f"{PREFIX}backend"] = _ascii(result.backend)
     if result.cost is not None:
         headers[f"{PREFIX}cost"] = f"{result.cost:.6f}"
-    lost: dict[str, None] = {}  # without what several backends lose, in order
+    lost: list[str] = []
     for losses in result.journal.setting.links.losses:
-        lost |= dict.fromkeys(losses or ())
-    if lost:
-        headers[f"{PREFIX}lost"] = _ascii("; ".join(lost))[:LONGEST_HEADER]
-    return headers
+        lost += losses or ()
+    return {**headers, **header_of_losses(lost)}
+
+
+def header_of_losses(losses: Iterable[str]) -> dict[str, str]:
+    """Return the header that names what backends did not get; none if they got everything."""
+    text = "; ".join(dict.fromkeys(losses))  # what several lose, once
+    return {f"{PREFIX}lost": _ascii(text)[:LONGEST_HEADER]} if text else {}
 
 
 def _ascii(text: str) -> str:

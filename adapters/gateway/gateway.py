@@ -27,8 +27,8 @@ from rungwise.fsm.values.label import label
 from rungwise.fsm.values.secret import SecretMap
 
 SPOKEN: Final = tuple(each for each in LANGUAGES if isinstance(each, SpokenLanguage))
-PASSED_ON: Final = ("traceparent", "tracestate", "anthropic-beta")
-"""The headers that the first backend gets: those of tracing, and betas."""
+PASSED_ON: Final = ("traceparent", "tracestate", "anthropic-beta", "anthropic-version")
+"""The headers that the first backend gets: those of tracing, betas and the version."""
 ANY: Final = "*"
 """The chain for every model without one of its own."""
 

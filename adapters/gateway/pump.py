@@ -12,6 +12,7 @@ from rungwise.adapters.gateway.answers import (
     HttpResponse,
     Problem,
     ended,
+    header_of_losses,
     text_of,
 )
 from rungwise.adapters.gateway.forwarded import ENCODING
@@ -24,6 +25,8 @@ from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.reply import Commentary, Discard, Reasoning, Text
 from rungwise.fsm.values.usage import NO_USAGE
 
+_LEFT_OUT: Final = "left out: "
+"""How a step begins its note of what its backend does not get."""
 _TAKEN_BACK: Final = (
     "streamed text has to be taken back; hold=True, or --hold, waits for text that is final"
 )
@@ -45,6 +48,7 @@ class Pump:
     early: HttpResponse | None = None
     _is_begun: bool = False
     _backend: str = ""
+    _lost: list[str] = field(factory=list)  # what the backends so far did not get
     _stream: Any = None
     _answer: Completion = field(factory=Completion)
     _text: list[str] = field(factory=list)  # that is held until it is final
@@ -73,12 +77,15 @@ class Pump:
         if call.forward is not None:
             headers["content-type"] = call.forward.content_type
         headers["cache-control"] = "no-store"
+        headers |= header_of_losses(self._lost)
         return HttpResponse(200, headers, Rest(first, pieces, self))
 
     def take(self, event: object) -> bytes:
         """Take an event, and return what is to be written."""
         match event:
             case Step() if event.event == "sent":
+                if event.note and event.note.startswith(_LEFT_OUT):
+                    self._lost.append(event.note.removeprefix(_LEFT_OUT))
                 self._backend = event.backend
                 self._change(model=self.call.model_of(event.backend))
             case Text() if self.call.forward is not None:

@@ -217,12 +217,14 @@ LOST: Final[Mapping[str, str]] = {
 """What of it a chain of Anthropic's, or for Anthropic's own of OpenAI's host, does without."""
 
 
+@pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", ASKED)
 def test_a_program_gets_an_answer_and_a_header_that_names_what_was_lost(
-    api: str, stages: Stages
+    api: str, streams: bool, stages: Stages
 ) -> None:
     other = "anthropic" if api != "anthropic" else "responses"
-    response = posted(stages, (other, [ScriptedReply("Blue.")]), api, written(api, **ASKED[api]))
+    body = written(api, **ASKED[api])
+    response = posted(stages, (other, [ScriptedReply("Blue.")]), api, body, streams=streams)
     assert response.status_code == 200, response.text
     [request] = stages[0].requests
     lost = response.headers["x-rungwise-lost"]
@@ -244,3 +246,31 @@ def test_a_fallback_of_the_programs_protocol_gets_what_the_first_cannot(stages: 
     sent = stages[1].requests[0].body
     assert (sent["verbosity"], sent["metadata"]) == ("low", {"a": "b"})
     assert "verbosity" in response.headers["x-rungwise-lost"]
+
+
+@pytest.mark.parametrize("version", ["2023-06-01", "2026-10-21"])
+def test_the_version_of_a_program_goes_along_and_the_body_follows_it(
+    version: str, stages: Stages
+) -> None:
+    body = written("anthropic", temperature=0.5, top_k=5)
+    headers = {"anthropic-version": version}
+    with chained(stages, ("anthropic", [ScriptedReply("Blue.")])) as transport:
+        response = post(transport, "anthropic", body, headers=headers)
+    [request] = stages[0].requests
+    assert request.headers["anthropic-version"] == version
+    is_old = version == "2023-06-01"
+    assert ("temperature" in request.body, "top_k" in request.body) == (is_old, is_old)
+    assert ("x-rungwise-lost" in response.headers) is not is_old
+
+
+@pytest.mark.parametrize("where", ["check", "journal"])
+def test_on_bedrock_a_system_message_that_has_to_move_is_named(where: str, serve: Any) -> None:
+    messages = [
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": "There."},
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "And?"},
+    ]
+    made = told(serve, {"api": "bedrock", "model": f"anthropic.{CLAUDE}"}, messages=messages)
+    sentence = "system messages between the turns: they go to the front"
+    assert sentence in (made.lost if where == "check" else str(made.notes[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -76,6 +76,25 @@ def late_system(roles: Sequence[str]) -> set[int]:
         if is_behind_user and (end == len(roles) or roles[end] == "assistant"):
             late.update(run)
     return late
+
+
+def moved_system(roles: Sequence[str], *, system_turns: bool) -> Iterator[str]:
+    """Yield a sentence if a system message between the turns has to go to the front.
+
+    Arguments:
+        roles: those of the messages.
+        system_turns: whether the model takes system messages between the turns.
+    """
+    late: set[int] = set()
+    if system_turns:
+        late = late_system(roles)
+    has_begun = False
+    for index, role in enumerate(roles):
+        if role != "system":
+            has_begun = True
+        elif has_begun and index not in late:
+            yield "system messages between the turns: they go to the front"
+            return
 
 
 def _parted(
@@ -359,20 +378,5 @@ class Anthropic(HttpBackend):
         lost = super().lost(request, is_portable=is_portable)
         if is_new(self._version_of(request)):
             lost = (*lost, *refused_in(request.messages))
-        if not self._moves_system(request):
-            return lost
-        return (*lost, "system messages between the turns: they go to the front")
-
-    def _moves_system(self, request: Request) -> bool:
-        """Tell whether a system message between the turns has to go to the front."""
         roles = [self.FORM.role_of(message) for message in request.messages]
-        late: set[int] = set()
-        if self.capabilities.system_turns:
-            late = late_system(roles)
-        has_begun = False
-        for index, role in enumerate(roles):
-            if role != "system":
-                has_begun = True
-            elif has_begun and index not in late:
-                return True
-        return False
+        return (*lost, *moved_system(roles, system_turns=self.capabilities.system_turns is True))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.anthropic.backend import late_system
+from rungwise.adapters.wires.anthropic.backend import late_system, moved_system
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of, is_on
 from rungwise.adapters.wires.anthropic.versions import fitted, is_new, refused_in, version_of
 from rungwise.adapters.wires.backend import HttpRequest
@@ -309,6 +309,9 @@ class Bedrock(HttpBackend):
         losses = super().lost(request, is_portable=is_portable)
         if self._has_new_rules:
             losses = (*losses, *refused_in(request.messages))
+        roles = [self.FORM.role_of(message) for message in request.messages]
+        moved = moved_system(roles, system_turns=self.capabilities.system_turns is True)
+        losses = (*losses, *moved)
         return (*losses, *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
