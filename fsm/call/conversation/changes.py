@@ -21,7 +21,6 @@ from rungwise.fsm.call.conversation.observation import (
 )
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.hints import Hints
-from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import is_blank, json_in
@@ -159,19 +158,6 @@ def go_on(changes: Changes, observation: Observation) -> None:
 def lower_reasoning(changes: Changes, observation: Observation) -> None:
     """Ask for less reasoning from now on, if reasoning used up the cap."""
     changes.lower_reasoning = changes.lower_reasoning or observation.event == "reasoning_truncated"
-
-
-def repair_of(failure: Failure) -> str | None:
-    """Name the one thing to repair, with its detail after a colon; each name is repaired at most
-    once.
-    """
-    if failure.reason == "output_cap" and failure.available_tokens is not None:
-        return f"output_cap:{failure.available_tokens}"
-    if failure.reason == "parameter_unsupported" and failure.parameter:
-        return f"parameter_unsupported:{failure.parameter}"
-    if failure.reason in ("prefill_unsupported", "reasoning_signature", "reasoning_missing"):
-        return failure.reason
-    return None
 
 
 def repair(changes: Changes, observation: Observation) -> None:

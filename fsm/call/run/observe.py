@@ -11,7 +11,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
-from rungwise.fsm.call.conversation.changes import GOES_ON, repair_of, within, without
+from rungwise.fsm.call.conversation.changes import GOES_ON, within, without
 from rungwise.fsm.call.conversation.observation import ANSWERS, UNCLEAR, Observation
 from rungwise.fsm.call.conversation.parameters import asks_for_nothing
 from rungwise.fsm.call.conversation.reading import (
