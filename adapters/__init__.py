@@ -37,8 +37,9 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
 
 * Every call starts at the first backend. It skips duplicates of the current one, backends that the
   budget cannot pay for, backends without a key, and backends that are down (`rungwise.Health`), and
-  the journal says so. Two keys for one model are two backends. One request is in flight at any
-  time: nothing is hedged, and nothing is paid for twice.
+  the journal says so. Two keys for one model are two backends, and so are two protocols and two
+  sets of parameters; health, quotas and lessons belong to the host, the model and the key. One
+  request is in flight at any time: nothing is hedged, and nothing is paid for twice.
 * Without `api_key`, a provider's own host gets, over https only, the key that the provider's own
   client would read from the environment.
 * **Capabilities** are a table by provider and model. An unknown capability counts as missing if a

@@ -9,12 +9,14 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.chain.for_backend import losses_of, parameters_for
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.replies.parts import MediaPart, Message, ToolResult
+from rungwise.fsm.values.label import label
 
 SMALLEST_WINDOW: Final = 4_096
 """Tokens that fit every window of today."""
@@ -82,25 +84,37 @@ def check_request(request: Request, chain: Sequence[Backend]) -> Check:
     """List what each backend of a chain would lose of a request. It sends nothing."""
     media = frozenset(_media_in(read_messages(request.messages)))
     checks = []
-    for backend, name in zip(chain, _distinct_names(chain), strict=True):
+    for backend, name in zip(chain, distinct_names(chain), strict=True):
         checks.append(evolve(_checked(request, chain[0], backend, media), name=name))
     return Check(tuple(checks))
 
 
-def _distinct_names(chain: Sequence[Backend]) -> list[str]:
-    """Return distinct names of the backends: with the protocol or, if that is not enough, with the
-    position.
+def distinct_names(chain: Sequence[Backend]) -> list[str]:
+    """Return distinct names of the backends: with the protocol and the names of the parameters or,
+    if that is not enough, with the position.
     """
     plain = [backend.name for backend in chain]
     names = []
     for backend in chain:
         api = getattr(backend, "API", "")  # a backend of the user's own may have none
-        is_shared = plain.count(backend.name) > 1
-        names.append(f"{backend.name} ({api})" if api and is_shared else backend.name)
+        name = backend.name
+        if api and plain.count(name) > 1:
+            name = f"{name} ({', '.join((api, *map(label, backend.parameters)))})"
+        names.append(name)
     distinct = []
     for place, name in enumerate(names, start=1):
         distinct.append(f"{name}, backend {place}" if names.count(name) > 1 else name)
     return distinct
+
+
+def told_apart(chain: Sequence[Backend]) -> tuple[Backend, ...]:
+    """Return the backends with distinct names; names that the caller gave stay."""
+    backends = []
+    for backend, name in zip(chain, distinct_names(chain), strict=True):
+        if isinstance(backend, HttpBackend) and name != backend.name and not backend.is_named:
+            backend = evolve(backend, name=name)
+        backends.append(backend)
+    return tuple(backends)
 
 
 def _media_in(messages: Iterable[Message]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from typing import Any, Never, Unpack, overload
 
-from rungwise.adapters.check import Check, check_request
+from rungwise.adapters.check import Check, check_request, told_apart
 from rungwise.adapters.client_clocks import Clocks, checked_clocks
 from rungwise.adapters.client_options import (
     CallOptions,
@@ -108,6 +108,8 @@ class Client(Turns, Closing, AsyncClosing):
     ) -> None:
         clocks = checked_clocks(testing, removed)
         chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
+        check_chain(chain)
+        chain = told_apart(chain)
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
         check_policy(policy)
@@ -138,7 +140,6 @@ class Client(Turns, Closing, AsyncClosing):
             shared=shared,
             throttle=throttle,
         )
-        check_chain(chain)
         Chain.of(chain, needs_prices=policy.budget.money is not None)
 
     @property

@@ -144,6 +144,8 @@ def chain_in(
             own["prices"] = pair_of(table["prices"], where)
         if "quota" in table:
             own["quota"] = _quota_of(table["quota"], where)
+        if "parameters" in table:
+            own["parameters"] = table["parameters"]
         settings.append(own)
     try:
         chain = chain_of(targets, prices)
@@ -159,7 +161,9 @@ def _listed_target(table: Mapping[str, Any], where: str, *, is_fallback: bool) -
             raise ConfigurationError(
                 f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}"
             )
-        if key in ("prices", "quota") or (key == "key_env" and _is_list_of_names(value)):
+        if key in ("prices", "quota", "parameters") or (
+            key == "key_env" and _is_list_of_names(value)
+        ):
             continue
         if not isinstance(value, str):
             raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
@@ -189,7 +193,7 @@ def _quota_of(value: object, where: str) -> Quota:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
-_KEYS: Final = ("api", "model", "base_url", "key_env", "prices", "quota")
+_KEYS: Final = ("api", "model", "base_url", "key_env", "prices", "quota", "parameters")
 _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 

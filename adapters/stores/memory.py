@@ -33,7 +33,7 @@ class MemoryStore:
 
     def key_of(self, link: Backend) -> Hashable:
         """Return what identifies a backend with its key in this process."""
-        return link.identities
+        return link.account
 
     def choose(
         self,

@@ -123,7 +123,7 @@ class RedisStore:
 
     def key_of(self, link: Backend) -> StoreKey:
         """Return what identifies a backend and its key, the same in every process."""
-        identity = link.digest or repr(sorted(link.identities))
+        identity = link.digest or repr(sorted(link.account))
         return StoreKey(digest_of(identity), link.name)
 
     def choose(

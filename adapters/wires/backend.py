@@ -141,6 +141,13 @@ class Backend(Link, Protocol):
         return True
 
     @property
+    def account(self) -> frozenset[tuple[str, str]]:
+        """What identifies the server with its model and key, whatever the protocol and the
+        parameters. Health and quotas are remembered under these.
+        """
+        return self.identities
+
+    @property
     def places(self) -> frozenset[tuple[str, str]]:
         """What identifies the server, whatever the key. What is learned is stored under these."""
         return self.identities
@@ -149,7 +156,7 @@ class Backend(Link, Protocol):
     def digest(self) -> str:
         """What identifies the backend with its key in every process, and reveals neither.
 
-        A shared store uses `identities` if it is empty.
+        A shared store uses `account` if it is empty.
         """
         return ""
 

@@ -230,7 +230,7 @@ class HttpBackend(HttpLink):
     @property
     def lessons(self) -> Lessons:
         """Return what this process learned from the server; a call asks once, when it begins."""
-        return LEARNED.of(self.places | self.identities) if self.learns else NO_LESSONS
+        return LEARNED.of(self.places | self.account) if self.learns else NO_LESSONS
 
     @property
     def thinks_for(self) -> float | None:

@@ -6,6 +6,7 @@ adds the conversation.
 
 # Annotations are not strings here: subclasses in other modules have these fields, and tools that
 # read their signatures could not resolve the types there.
+import json
 from abc import ABC
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -119,12 +120,16 @@ class HttpLink(Backend, ABC):
         init=False, eq=False, repr=False, factory=lambda: deque(maxlen=4)
     )
     identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
-    """What identifies duplicates: host or base URL, model, and a fingerprint of key and headers."""
+    """What identifies duplicates: the account, the protocol, and a fingerprint of the parameters.
+    """
+    account: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
+    """Host or base URL, each with the model and a fingerprint of key and headers."""
     pool: tuple[Self, ...] = field(init=False, eq=False, repr=False)
     """This backend with each of its keys, if it has several."""
     keys: int = field(init=False, eq=False, repr=False)
     places: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
-    """What identifies the server, whatever the key: host and base URL, each with the model."""
+    """What identifies the server, whatever the key: host, base URL and URL, each with the model.
+    """
     provider: str = field(init=False, eq=False, repr=False)
     """The owner of signatures and encrypted blocks in its replies: protocol, host and model.
 
@@ -141,17 +146,17 @@ class HttpLink(Backend, ABC):
         credentials = endpoint.merged(self._credentials(key) if key else {}, self.headers)
         own_headers = {"content-type": "application/json", **self._own_headers()}
         self._set(_endpoint=url, _key=key, _sent_headers=endpoint.merged(own_headers, credentials))
-        identities = self._identities(url, credentials)
+        account = self._account_at(url, credentials)
         for keyed in self.pool:
-            identities |= keyed.identities
+            account |= keyed.account
+        self._set_account(account)
         capabilities = capabilities_of(self.API, self.base_url, self.model)
         if self._own_capabilities is not None:
             capabilities = self._own_capabilities.or_else(capabilities)
-        places = frozenset(((url.place, self.model), (url.root, self.model)))
+        where = (url.place, url.root, f"{url.root}{self.PATH}")
+        places = frozenset((each, self.model) for each in where)
         provider = f"{self.API}:{url.place}/{self.model}"
-        self._set(
-            identities=identities, places=places, provider=provider, capabilities=capabilities
-        )
+        self._set(places=places, provider=provider, capabilities=capabilities)
 
     def _set(self, **values: Any) -> None:
         """Set fields of this frozen object that follow from the others."""
@@ -174,10 +179,10 @@ class HttpLink(Backend, ABC):
             return None
         return endpoint.key_of_environment(origin)
 
-    def _identities(
+    def _account_at(
         self, url: endpoint.Endpoint, credentials: Mapping[str, str]
     ) -> frozenset[tuple[str, str]]:
-        """Return what identifies duplicates, without the other keys of the pool.
+        """Return the account, without the other keys of the pool.
 
         Two keys for one model are two accounts, each with its own limits. Of a function that
         returns keys, only its identity is known.
@@ -189,6 +194,15 @@ class HttpLink(Backend, ABC):
         if account:
             who = f"{self.model} ({fingerprint(account)})"
         return frozenset({(url.place, who), (url.root, who)})
+
+    def _set_account(self, account: frozenset[tuple[str, str]]) -> None:
+        """Set the account, and the identities that follow from it."""
+        sends = self.API
+        if self.parameters:
+            text = json.dumps(self.parameters, sort_keys=True, default=repr)
+            sends = f"{sends} {fingerprint({'parameters': text})}"
+        identities = frozenset((where, f"{who}, {sends}") for where, who in account)
+        self._set(account=account, identities=identities)
 
     @property
     def _has_key_header(self) -> bool:
@@ -229,6 +243,11 @@ class HttpLink(Backend, ABC):
             return self._name
         place = self._endpoint.place
         return f"{place}/{self.model}" if place else self.model
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether the caller gave it its name."""
+        return self._name is not None
 
     @property
     def digest(self) -> str:

@@ -138,7 +138,7 @@ class Learned:
         """Forget what was learned, for tests, or after a server's upgrade.
 
         Arguments:
-            places: the `places` and `identities` of the backend to forget; None forgets all.
+            places: the `places` and the `account` of the backend to forget; None forgets all.
         """
         with self._lock:
             for memory in (self._known, self._servers):
@@ -201,7 +201,7 @@ def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
             LEARNED.learn(places, lessons)
             # some accounts may not have a model streamed that others may
             if "stream" in send.dropped:
-                LEARNED.learn(backend.identities, Lessons(dropped=frozenset({"stream"})))
+                LEARNED.learn(backend.account, Lessons(dropped=frozenset({"stream"})))
     elif reply.reason == "prefill_unsupported" and send.prefill:
         LEARNED.learn(places, Lessons(no_prefill=True))
     elif reply.reason == "output_cap" and reply.largest_output is not None:

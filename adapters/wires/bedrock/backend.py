@@ -245,7 +245,7 @@ class Bedrock(HttpBackend):
             account_headers = merged({"access-key-id": key.reveal()}, self.headers)
             who = f"{self.model} ({fingerprint(account_headers)})"
             url = self._endpoint
-            self._set(identities=frozenset({(url.place, who), (url.root, who)}))
+            self._set_account(frozenset({(url.place, who), (url.root, who)}))
 
     @property
     def _may_look_for_credentials(self) -> bool:

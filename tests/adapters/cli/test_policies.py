@@ -316,6 +316,16 @@ def test_variables_that_hold_no_keys_are_refused(
     assert "sk-not-a-name" not in str(refused.value)
 
 
+def test_a_chain_may_give_a_backend_parameters() -> None:
+    place = {"model": "m", "base_url": "http://localhost:1/v1"}
+    tables = [{**place, "parameters": {"service_tier": "flex"}}, place]
+    flex, standard = chain_in("a", tables, lambda model: None)
+    assert flex.parameters == {"service_tier": "flex"}
+    assert flex.identities.isdisjoint(standard.identities)
+    with pytest.raises(rungwise.ConfigurationError, match="parameters"):
+        chain_in("a", [{**place, "parameters": "flex"}], lambda model: None)
+
+
 def quota_in(quota: Any) -> rungwise.Quota:
     table = {"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}
     return chain_in("a", [table], lambda model: None)[0].quota

@@ -42,7 +42,9 @@ def test_the_defaults() -> None:
     chat = OpenAIChat("gpt-4o", api_key=KEY)
     assert chat.name == "api.openai.com/gpt-4o"
     assert chat.problem is None
-    assert chat.places == {("api.openai.com", "gpt-4o"), ("https://api.openai.com/v1", "gpt-4o")}
+    base = "https://api.openai.com/v1"
+    where = ("api.openai.com", base, f"{base}/chat/completions")
+    assert chat.places == {(each, "gpt-4o") for each in where}
     assert chat.origin == "https://api.openai.com"
     assert not chat.prefills
     assert not chat.echoes
@@ -54,7 +56,8 @@ def test_identities_see_through_the_spelling_of_a_url() -> None:
     one = OpenAIChat("m", base_url="https://API.example.com:443/v1/", api_key=KEY)
     two = OpenAIChat("m", base_url="https://api.example.com/v1/chat/completions", api_key=KEY)
     assert one.identities == two.identities
-    assert backend().identities == {("127.0.0.1:8000", "m"), (LOCAL, "m")}
+    assert backend().account == {("127.0.0.1:8000", "m"), (LOCAL, "m")}
+    assert backend().identities == {("127.0.0.1:8000", "m, openai"), (LOCAL, "m, openai")}
     assert backend().identities.isdisjoint(backend(base_url="http://127.0.0.1:8001/v1").identities)
 
 
