@@ -108,9 +108,16 @@ def distinct_names(chain: Sequence[Backend]) -> list[str]:
 
 
 def told_apart(chain: Sequence[Backend]) -> tuple[Backend, ...]:
-    """Return the backends with distinct names; names that the caller gave stay."""
+    """Return the backends, each with what stands in for it behind it, and with distinct names;
+    names that the caller gave stay.
+    """
+    every: list[Backend] = []
+    for backend in chain:
+        every.append(backend)
+        if backend.stand_in is not None:
+            every.append(backend.stand_in)
     backends = []
-    for backend, name in zip(chain, distinct_names(chain), strict=True):
+    for backend, name in zip(every, distinct_names(every), strict=True):
         if isinstance(backend, HttpBackend) and name != backend.name and not backend.is_named:
             backend = evolve(backend, name=name)
         backends.append(backend)
@@ -159,6 +166,8 @@ def _checked(
     model = getattr(backend, "capabilities", None) or Capabilities()
     parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
     losses = list(losses_of(request, first, backend))
+    if isinstance(backend, HttpBackend):
+        losses += backend.refused(request)
     unknowns = []
     for question in _questions(request, model, parameters, media):
         if not question.is_asked:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.wires.chat.backend import OpenAIChat as OpenAIChat
     from rungwise.adapters.wires.gemini.backend import Gemini as Gemini
     from rungwise.adapters.wires.ollama.backend import Ollama as Ollama
+    from rungwise.adapters.wires.openai import OpenAI as OpenAI
     from rungwise.adapters.wires.responses.backend import OpenAIResponses as OpenAIResponses
     from rungwise.fsm.analysis.certificate.shown.pictures import draw_policy as draw_policy
     from rungwise.fsm.analysis.certificate.verify import verify as verify

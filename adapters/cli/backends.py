@@ -18,6 +18,7 @@ from rungwise.adapters.cli.shared_options import choice_option, text
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
 from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.openai import OpenAI
 from rungwise.adapters.wires.registry import APIS, WIRES
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 """The form of an environment variable's name. Anything else may be a key, given by mistake."""
+
+CHAT: Final = "chat"
+APIS_BY_NAME: Final = (*APIS, CHAT)
+"""What `--api` takes: `openai` chooses between the two protocols of OpenAI's, `chat` does not."""
 
 SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 EXAMPLES: Final = "http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5"
@@ -70,7 +75,12 @@ class Target:
     @property
     def place(self) -> str:
         """Return the URL."""
-        return self.url or backend_class(self.api).DEFAULT_URL
+        return self.url or backend_class(self.protocol).DEFAULT_URL
+
+    @property
+    def protocol(self) -> str:
+        """Return the name of the protocol in the registry, or of the first of several."""
+        return "openai" if self.api == CHAT else self.api
 
     @property
     def origin(self) -> str:
@@ -105,7 +115,7 @@ def url(context: click.Context, parameter: click.Parameter, value: str | None) -
 def _fallback(value: str) -> Target:
     """Read a value of `--fallback`."""
     api, colon, rest = value.partition(":")
-    if api not in APIS:
+    if api not in APIS_BY_NAME:
         api = "openai"
         rest = value
     elif rest.strip() and "#" not in rest and "//" not in rest:
@@ -115,7 +125,7 @@ def _fallback(value: str) -> Target:
         begins = value.partition("#")[0]
         near = ""
         if colon and "/" not in begins:
-            near = close_to(begins.partition(":")[0], APIS)
+            near = close_to(begins.partition(":")[0], APIS_BY_NAME)
         problem = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
         raise click.BadParameter(f"{problem}, as in {EXAMPLES}{near}")
     return Target(api, _check_url(place), *names)
@@ -168,8 +178,10 @@ def _listed_target(table: Mapping[str, Any], where: str, *, is_fallback: bool) -
         if not isinstance(value, str):
             raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
     api = table.get("api", "openai")
-    if api not in APIS:
-        raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
+    if api not in APIS_BY_NAME:
+        raise ConfigurationError(
+            f"{where}: api must be one of {', '.join(APIS_BY_NAME)}, not {short(api)}"
+        )
     variables = table.get("key_env")
     if isinstance(variables, list):
         variables = ",".join(variables)
@@ -277,8 +289,9 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
     elif len(keys) == 1:
         [key] = keys
     try:
-        kind = backend_class(target.api)
-        backend = kind(
+        # `openai` chooses the protocol by the model
+        make = OpenAI if target.api == "openai" else backend_class(target.protocol)
+        backend: HttpBackend = make(
             target.model,
             api_key=key,
             base_url=target.place,
@@ -314,9 +327,10 @@ _OPTIONS: Final = (
     click.option("--model", required=True, callback=text, help="The model id that is sent."),
     choice_option(
         "--api",
-        tuple(APIS),
+        APIS_BY_NAME,
         f"The protocol: {', '.join(f'{wire.protocol} ({api})' for api, wire in WIRES.items())}. "
-        "Most other servers speak the first.",
+        "The first is Responses for models that take tools only there, or reason at OpenAI's own "
+        "host; `chat` never is. Most other servers speak chat completions.",
     ),
     click.option(
         "--base-url",

@@ -38,6 +38,7 @@ _FAULTS: Final[tuple[Reason, ...]] = (
     "parameter_unsupported",
     "reasoning_signature",
     "reasoning_missing",
+    "wrong_endpoint",
     "content_policy",
     "format",
 )

@@ -153,6 +153,20 @@ class Backend(Link, Protocol):
         return self.identities
 
     @property
+    def stand_in(self) -> Backend | None:
+        """The same backend in another protocol, for a server that does not take this one's; a
+        client puts it behind this one. None for most.
+        """
+        return None
+
+    @property
+    def door(self) -> frozenset[tuple[str, str]]:
+        """Where it is remembered that the server does not take its protocol; empty for a backend
+        without a stand-in in another one.
+        """
+        return frozenset()
+
+    @property
     def digest(self) -> str:
         """What identifies the backend with its key in every process, and reveals neither.
 

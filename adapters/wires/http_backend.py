@@ -160,6 +160,10 @@ class HttpBackend(HttpLink):
             request, unsupported, form, json_format, provider=self.provider, is_portable=is_portable
         )
 
+    def refused(self, request: Request) -> tuple[str, ...]:
+        """Return what of a request the server is known to refuse, in a short sentence each."""
+        return ()
+
     def lost_behind(self, request: Request) -> tuple[str, ...]:
         """Return the same for a request that was written for the first backend of the chain."""
         return self.lost(request, is_portable=True)
@@ -230,7 +234,7 @@ class HttpBackend(HttpLink):
     @property
     def lessons(self) -> Lessons:
         """Return what this process learned from the server; a call asks once, when it begins."""
-        return LEARNED.of(self.places | self.account) if self.learns else NO_LESSONS
+        return LEARNED.of(self.places | self.account | self.door) if self.learns else NO_LESSONS
 
     @property
     def thinks_for(self) -> float | None:

@@ -128,8 +128,7 @@ class HttpLink(Backend, ABC):
     """This backend with each of its keys, if it has several."""
     keys: int = field(init=False, eq=False, repr=False)
     places: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
-    """What identifies the server, whatever the key: host, base URL and URL, each with the model.
-    """
+    """What identifies the server, whatever the key: host and base URL, each with the model."""
     provider: str = field(init=False, eq=False, repr=False)
     """The owner of signatures and encrypted blocks in its replies: protocol, host and model.
 
@@ -153,8 +152,7 @@ class HttpLink(Backend, ABC):
         capabilities = capabilities_of(self.API, self.base_url, self.model)
         if self._own_capabilities is not None:
             capabilities = self._own_capabilities.or_else(capabilities)
-        where = (url.place, url.root, f"{url.root}{self.PATH}")
-        places = frozenset((each, self.model) for each in where)
+        places = frozenset(((url.place, self.model), (url.root, self.model)))
         provider = f"{self.API}:{url.place}/{self.model}"
         self._set(places=places, provider=provider, capabilities=capabilities)
 

@@ -175,6 +175,7 @@ def _changed(old: Lessons, add: Lessons, remove: Lessons) -> Lessons:
         no_prefill=no_prefill and not remove.no_prefill,
         restore_reasoning=restores and not remove.restore_reasoning,
         largest_output=largest,
+        misplaced=old.misplaced or add.misplaced,
     )
 
 
@@ -202,6 +203,8 @@ def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
             # some accounts may not have a model streamed that others may
             if "stream" in send.dropped:
                 LEARNED.learn(backend.account, Lessons(dropped=frozenset({"stream"})))
+    elif _is_misplaced(send, reply):
+        LEARNED.learn(backend.door, Lessons(misplaced=True))
     elif reply.reason == "prefill_unsupported" and send.prefill:
         LEARNED.learn(places, Lessons(no_prefill=True))
     elif reply.reason == "output_cap" and reply.largest_output is not None:
@@ -210,3 +213,11 @@ def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
         LEARNED.unlearn(places, Lessons(restore_reasoning=True))
     elif reply.reason == "parameter_unsupported" and reply.parameter in CAPS:
         LEARNED.unlearn(places, Lessons(dropped=CAPS - {reply.parameter}))
+
+
+def _is_misplaced(send: Send, failure: Failure) -> bool:
+    """Tell whether the server does not take the request in this protocol, however it is set."""
+    if failure.reason == "wrong_endpoint":
+        return failure.instead is None
+    name = failure.parameter or ""
+    return send.parameters.get(name) != send.request.parameters.get(name)

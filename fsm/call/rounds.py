@@ -118,6 +118,8 @@ class CallRounds:
         if observation.unsays:
             self._delivery.show(Reasoning(transcript.answer.gathered))
         transcript.gather(observation)
+        if observation.event == "rejected_fixably":
+            self._context.note_misplaced(observation.evidence)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Pay for what came back, fire its event, and propose what the rung sends that follows.

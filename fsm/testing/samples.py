@@ -65,6 +65,7 @@ MENDABLE: tuple[Reason, ...] = (
     "parameter_unsupported",
     "reasoning_signature",
     "reasoning_missing",
+    "wrong_endpoint",
     "context_overflow",
     "payload_too_large",
 )

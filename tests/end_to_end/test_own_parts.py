@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rungwise import Client, Message, TextPart, ToolCall
-from rungwise.adapters.wires.chat.backend import STAND_IN
+from rungwise.adapters.wires.chat.reasoned import STAND_IN
 from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import ask, options_of

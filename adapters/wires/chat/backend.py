@@ -15,7 +15,7 @@ from rungwise.adapters.wires import request
 from rungwise.adapters.wires.chat.dialect import CapField, Dialect, PrefillMode
 from rungwise.adapters.wires.chat.dialects import STEERING, dialect_of
 from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
-from rungwise.adapters.wires.chat.reply import contents
+from rungwise.adapters.wires.chat.reasoned import ReasonedChat, reasoned
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.endpoint import is_token, optional
@@ -28,6 +28,7 @@ from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.checks import must_be_one_of
 from rungwise.fsm.values.secret import Secret, hides_arguments
@@ -53,37 +54,9 @@ _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})
 Ollama answers "does not support thinking" to any of them.
 """
 
-STAND_IN: Final = "(the reasoning of this turn was not kept)"
-"""The stand-in for reasoning that a provider wants back and that is not available."""
-
-
-class _ReasonedChat(ChatShapes):
-    """Write chat completions for a provider that wants the reasoning of earlier turns back.
-
-    It does so whatever model wrote them.
-    """
-
-    __slots__ = ()
-
-    rules = Rules(keeps_reasoning=True)
-
-    def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with its reasoning or a stand-in."""
-        sent = super().sent_to(provider, message)
-        if message.role == "assistant" and not sent[0].get("reasoning_content"):
-            sent[0]["reasoning_content"] = message.reasoning or STAND_IN
-        return sent
-
-    def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a message without other providers' own members.
-
-        Its readable reasoning stays.
-        """
-        portable = super().unsigned(message)
-        reasoning = message.get("reasoning_content")
-        if not reasoning:
-            return portable
-        return {**portable, "reasoning_content": reasoning}
+_EFFORT: Final = "reasoning_effort"
+NO_EFFORT: Final = "none"
+"""The effort of a model that is not to reason."""
 
 
 def type_not_sent(choice: Any, tools: Any) -> str | None:
@@ -176,22 +149,6 @@ def _lower_effort(effort: str, dialect: Dialect) -> str:
     return dialect.lower_efforts.get(effort, effort)
 
 
-def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
-    """Return an assistant message with the reasoning that a provider wants back.
-
-    Other messages stay unchanged.
-    """
-    if isinstance(message, Message) or message.get("role") != "assistant":
-        return message
-    own = message.get("reasoning_content")
-    if isinstance(own, str) and own:
-        return message
-    _, reasoning, _ = contents(message)
-    if not reasoning:
-        _, reasoning, _ = contents({"content": message.get("thinking_blocks")})
-    return {**message, "reasoning_content": reasoning or STAND_IN}
-
-
 @hides_arguments
 @frozen
 class OpenAIChat(DiscoverableBackend):
@@ -221,6 +178,7 @@ class OpenAIChat(DiscoverableBackend):
     DEFAULT_URL = "https://api.openai.com/v1"
     PATH = "/chat/completions"
     API = "openai"
+    OTHER = "responses"
     DECODER = ChatDecoder
     FORM = CHAT
     RESERVED = RESERVED
@@ -303,6 +261,34 @@ class OpenAIChat(DiscoverableBackend):
             return "no"
         return "trailing" if usual == "no" else usual
 
+    def _told(self, failure: Failure) -> Failure:
+        """Return what to do; tools may also go without reasoning, where the model allows that."""
+        told = super()._told(failure)
+        effort = self.parameters.get(_EFFORT)
+        is_set = self._dialect.effort_with_tools is not None and effort is None
+        if is_set or effort == NO_EFFORT or _EFFORT not in failure.message:
+            return told
+        return evolve(told, parameter=_EFFORT, instead=NO_EFFORT)
+
+    def refused(self, request: Request) -> tuple[str, ...]:
+        """Return what of a request the server is known to refuse, in a short sentence each."""
+        has_tools = bool(request.tools or self._parameters_of(request).get("tools"))
+        if has_tools and self._dialect.effort_with_tools == "":
+            return (f"tools, which this model takes in Responses alone: {self._advice}",)
+        return ()
+
+    def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
+        """Return what is left out of a request: beside tools, some models do not reason here."""
+        lost = super().lost(request, is_portable=is_portable)
+        parameters = self._parameters_of(request)
+        sets = self._dialect.effort_with_tools and _EFFORT not in self.parameters
+        if not sets or not (request.tools or parameters.get("tools")):
+            return lost
+        if parameters.get(_EFFORT) == NO_EFFORT:
+            return lost
+        why = f"beside tools this model takes only none here: {self._advice}"
+        return (*lost, f"{_EFFORT}: {why}")
+
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         parameters = self._parameters_of(request)
         tools = parameters.get("tools")
@@ -321,7 +307,7 @@ class OpenAIChat(DiscoverableBackend):
         form = self._shapes
         history = send.messages
         if send.restore_reasoning:
-            form = _ReasonedChat(dialect)
+            form = ReasonedChat(dialect)
             history = tuple(map(reasoned, history))
         rules = form.rules
         if dialect.id_length is not None:
@@ -360,6 +346,9 @@ class OpenAIChat(DiscoverableBackend):
             dropped |= _EFFORTS
         if "response_format" in dropped:
             dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
+        effort = dialect.effort_with_tools
+        if effort and body.get("tools") and _EFFORT not in self.parameters:
+            body[_EFFORT] = effort
         for name in dropped.difference(_NEVER_DROPPED):
             leave_out(body, name)
         return body

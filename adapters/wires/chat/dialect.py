@@ -62,6 +62,9 @@ class Dialect:
     less_reasoning: Mapping[str, Any] = {}
     # The next lower `reasoning_effort` below "low" and "minimal" that is accepted.
     lower_efforts: Mapping[str, str] = {"low": "minimal", "minimal": "none"}
+    # The only `reasoning_effort` beside which the model takes tools; "" if it takes no tools, None
+    # if any effort goes.
+    effort_with_tools: str | None = None
     reasoning_fields: str = ""  # where a message or a delta holds reasoning
     # other members of a message or a tool call that another server rejects, or cannot read
     own_fields: str = ""

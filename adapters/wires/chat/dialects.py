@@ -76,6 +76,11 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     # later no "minimal".
     Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
     Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
+    # Tools go beside no reasoning alone since GPT-5.4 (400, `param: reasoning_effort`), and since
+    # GPT-6 to Responses alone [danny-avila/LibreChat #14231, openai/openai-openapi #541]. A name
+    # behind another vendor's, such as `openai/gpt-5.4`, is that of a gateway, which may translate.
+    Dialect(host="", model=r"^gpt-5\.([4-9]|\d\d)(?!.*chat)", effort_with_tools="none"),
+    Dialect(host="", model=r"^gpt-([6-9]|\d\d)(?!.*chat)", effort_with_tools=""),
     # LiteLLM's proxy has members for what chat completions have no place for.
     Dialect(
         own_fields="thinking_blocks provider_specific_fields",
@@ -268,6 +273,7 @@ _WRITTEN: Final = (
     "key_header",
     "less_reasoning",
     "lower_efforts",
+    "effort_with_tools",
     "longest_id",
     "tool_types",
     "part_types",

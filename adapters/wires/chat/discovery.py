@@ -7,18 +7,22 @@ origin.
 # Annotations are not strings here: backends in other modules have the field `server`; see
 # `http_backend.py`.
 from collections.abc import Generator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
-from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.backend import Backend, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.json_text import object_in
 from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
 
@@ -42,6 +46,9 @@ class Server:
     known: Capabilities = field(factory=Capabilities)  # what it says about the model
 
 
+_NO_PAGE: Final = (404, 405, 501)
+"""The statuses of a server without a page, or that takes no requests there. Some name the model."""
+
 UNKNOWN: Final = Server(name="")
 """A server that answered, but is of no known kind."""
 
@@ -50,18 +57,75 @@ UNKNOWN: Final = Server(name="")
 class DiscoverableBackend(HttpBackend):
     """Speak a protocol of OpenAI's, which servers of your own speak too.
 
-    Its `server` is what `Client.discover` learned.
+    Its `server` is what `Client.discover` learned. `rungwise.OpenAI` sets `has_stand_in` and
+    `stands_in`: one is asked in the other protocol where the server does not take this one.
     """
 
     server: Server | None = field(
         default=None, kw_only=True, repr=False, validator=optional(Server)
     )
+    has_stand_in: bool = field(default=False, kw_only=True, repr=False)
+    stands_in: bool = field(default=False, kw_only=True, repr=False)
+
+    OTHER: ClassVar[str]
+    """The name of OpenAI's other protocol in the registry."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.server is not None:
             own = self._own_capabilities or Capabilities()
             self._set(capabilities=own.or_else(self.server.known).or_else(self.capabilities))
+
+    @property
+    def door(self) -> frozenset[tuple[str, str]]:
+        """Where it is remembered that the server does not take its protocol."""
+        if self.has_stand_in or self.stands_in:
+            return frozenset({(f"{self.root}{self.PATH}", self.model)})
+        return frozenset()
+
+    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        """Read a whole response, of any status; one that shows no such page at all may be asked in
+        the other protocol.
+        """
+        reply = super().decode(status, headers, body)
+        if not isinstance(reply, Failure):
+            return reply
+        if self.has_stand_in and status in _NO_PAGE:
+            reply = evolve(reply, reason="wrong_endpoint")
+        if reply.reason == "wrong_endpoint":
+            return self._told(reply)
+        return reply
+
+    def _told(self, failure: Failure) -> Failure:
+        """Return a failure with what to do about a protocol that the server does not take."""
+        return evolve(failure, found=self._advice)
+
+    @property
+    def _advice(self) -> str:
+        return f"use {backend_class(self.OTHER).__name__}"
+
+    @property
+    def stand_in(self) -> Backend | None:
+        """The same backend in OpenAI's other protocol, if it has that."""
+        if not self.has_stand_in:
+            return None
+        options: dict[str, Any] = {}
+        for each in fields(DiscoverableBackend):
+            if each.init and each.alias:
+                options[each.alias] = getattr(self, each.name)
+        options |= {"has_stand_in": False, "stands_in": True}
+        options["name"] = self.name.removesuffix(self._suffix)
+        other = backend_class(self.OTHER)(**options)
+        assert isinstance(other, DiscoverableBackend)
+        return other.named_by_protocol()
+
+    @property
+    def _suffix(self) -> str:
+        return f" ({WIRES[self.API].protocol})"
+
+    def named_by_protocol(self) -> Self:
+        """Return the same backend with its protocol behind its name."""
+        return evolve(self, name=f"{self.name}{self._suffix}")
 
     @property
     def lessons(self) -> Lessons:

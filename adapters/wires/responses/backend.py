@@ -164,6 +164,7 @@ class OpenAIResponses(DiscoverableBackend):
     DEFAULT_URL = "https://api.openai.com/v1"
     PATH = "/responses"
     API = "responses"
+    OTHER = "openai"
     DECODER = ResponsesDecoder
     FORM = RESPONSES
     RESERVED = RESERVED

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Final
 
+from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link, check_link, others_of
 from rungwise.fsm.errors import ConfigurationError
+
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class Chain:
     """Walk along the backends, and the keys of each, forward only."""
 
-    __slots__ = ("index", "is_at_end", "key", "keys_left", "link", "links", "most_keys", "shapes")
+    __slots__ = (
+        "index",
+        "is_at_end",
+        "key",
+        "keys_left",
+        "link",
+        "links",
+        "misplaced",
+        "most_keys",
+        "shapes",
+    )
 
     def __init__(self, links: tuple[Link, ...]) -> None:
         self.links = links
+        # the backends whose server does not take their protocol, by index
+        self.misplaced = _NONE
         self.most_keys = 1
         for link in links:
             if link.keys > self.most_keys:
@@ -48,10 +64,34 @@ class Chain:
                 )
         return cls(tuple(links))
 
+    def learn(self, lessons: Sequence[Lessons]) -> None:
+        """Begin with what earlier calls have learned of the backends.
+
+        One whose stand-in is known to be no better is asked again.
+        """
+        misplaced = {index for index, each in enumerate(lessons) if each.misplaced}
+        for index in misplaced:
+            following = index + 1
+            is_last = following == len(self.links) or following in misplaced
+            if not is_last and self.links[following].stands_in:
+                self.misplaced |= {index}
+
+    def _unusable(self, index: int) -> str | None:
+        """Return why a backend is not asked, or None."""
+        link = self.links[index]
+        if link.problem is not None:
+            return link.problem
+        if index in self.misplaced:
+            return "its server does not take this protocol"
+        if link.stands_in and index - 1 not in self.misplaced:
+            before = self.links[index - 1]
+            return f"stands in for {before.name}" if before.problem is None else None
+        return None
+
     def leave_unusable(self) -> list[tuple[Link, str]]:
         """Move to the first usable backend, and return those before it, each with its problem."""
         unusable = []
-        while (problem := self.link.problem) is not None:
+        while (problem := self._unusable(self.index)) is not None:
             unusable.append((self.link, problem))
             self.move_to(self.index + 1)
         return unusable
@@ -82,8 +122,7 @@ class Chain:
         links = self.links
         here = self.link.identities
         for index in range(self.index + 1, len(links)):
-            link = links[index]
-            if link.problem is None and here.isdisjoint(link.identities):
+            if here.isdisjoint(links[index].identities) and self._unusable(index) is None:
                 return index
         return None
 
@@ -93,7 +132,7 @@ class Chain:
         """
         here = self.link.identities
         for index, link in enumerate(islice(self.links, self.index + 1, None), self.index + 1):
-            if link.problem is None and here.isdisjoint(link.identities):
+            if here.isdisjoint(link.identities) and self._unusable(index) is None:
                 yield index, link
                 here = link.identities
 
@@ -101,5 +140,6 @@ class Chain:
         """Yield the backends between the current one and the following one (or the end), each with
         the reason.
         """
-        for link in self.links[self.index + 1 : following]:
-            yield link, link.problem or f"same as {self.link.name}"
+        end = len(self.links) if following is None else following
+        for index in range(self.index + 1, end):
+            yield self.links[index], self._unusable(index) or f"same as {self.link.name}"

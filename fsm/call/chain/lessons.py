@@ -43,6 +43,7 @@ class Lessons:
         no_prefill: whether it rejects a trailing assistant turn.
         restore_reasoning: whether it wants the reasoning of earlier turns back.
         largest_output: the largest output cap that it takes, as it said itself; None if it has not.
+        misplaced: whether it does not take requests in the protocol of the backend.
         server: what the server said it is; "" if it was not asked.
 
     Raises:
@@ -66,6 +67,9 @@ class Lessons:
             "a whole number of tokens above 0, or None", or_none(_is_output_cap), names_class=True
         ),
     )
+    misplaced: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
     server: str = field(
         default="", converter=label, validator=must("a string", is_text, names_class=True)
     )
@@ -81,6 +85,7 @@ class Lessons:
             no_prefill=self.no_prefill or other.no_prefill,
             restore_reasoning=self.restore_reasoning or other.restore_reasoning,
             largest_output=min(caps, default=None),
+            misplaced=self.misplaced or other.misplaced,
             server=self.server or other.server,
         )
 
@@ -94,6 +99,8 @@ class Lessons:
             learned.append("with the reasoning of earlier turns")
         if self.largest_output is not None:
             learned.append(f"at most {self.largest_output} output tokens")
+        if self.misplaced:
+            learned.append("not in this protocol")
         parts = []
         if self.server:
             parts.append(f"discovered: {self.server}")
@@ -124,6 +131,7 @@ _FORMS: Final[Forms] = {
     "dropped": NAMES,
     "no_prefill": FLAG,
     "restore_reasoning": FLAG,
+    "misplaced": FLAG,
     "largest_output": or_null((_is_output_cap, "a whole number of 1 or more")),
     "server": TEXT,
 }

@@ -68,6 +68,13 @@ class Link(Protocol):
         return None
 
     @property
+    def stands_in(self) -> bool:
+        """Whether it is the backend before it in another protocol, and asked only where the server
+        does not take that one's.
+        """
+        return False
+
+    @property
     def prices(self) -> Prices | None:
         """Its prices, if known."""
         return None
@@ -287,6 +294,7 @@ class PlainLink(Link):
     )
     losses: tuple[str, ...] = field(default=(), converter=tuple, validator=_sentences)
     keys: int = field(default=1, validator=whole(1, MOST_KEYS))
+    stands_in: bool = False
     model: str | None = field(default=None, converter=label)
 
     __repr__ = brief_repr

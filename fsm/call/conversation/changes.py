@@ -5,6 +5,7 @@ A wrong reply goes back to the model with what is wrong about it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import define, evolve, frozen
@@ -24,6 +25,7 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import is_blank, json_in
+from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import is_identifier
 
 RESERVE_BELOW_AVAILABLE = 64
@@ -59,6 +61,7 @@ class Changes:
     restore_reasoning: bool = False  # whether each assistant turn must carry its reasoning
     lower_reasoning: bool = False
     dropped: frozenset[str] = _NONE
+    settings: Mapping[str, str] = FrozenMap()  # the values that the backend wants instead
     repaired: frozenset[str] = _NONE  # at this backend
     # the backends that reject a trailing assistant turn, by index
     without_prefill: frozenset[int] = _NONE
@@ -90,6 +93,12 @@ class Changes:
     def continuation(self) -> str | None:
         """Return the token by which the turn goes on, in place of what came of it."""
         return None if self.paused is None else self.paused.continuation
+
+    def set_in(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return parameters with the values that the backend wants instead."""
+        if not self.settings:
+            return parameters
+        return FrozenMap({**parameters, **self.settings})
 
     def forget_places(self) -> None:
         """Move the nudge and the hint to the beginning: the text before them is dropped."""
@@ -169,6 +178,9 @@ def repair(changes: Changes, observation: Observation) -> None:
         changes.available_tokens = within(int(detail))
     elif kind == "parameter_unsupported":
         changes.dropped = without(changes, detail)
+    elif kind == "wrong_endpoint":
+        name, _, value = detail.partition("=")
+        changes.settings = FrozenMap({**changes.settings, name: value})
     elif kind == "prefill_unsupported":
         changes.without_prefill |= {observation.backend}
     elif kind == "reasoning_signature":
@@ -212,6 +224,7 @@ def fall_back(changes: Changes, observation: Observation) -> None:
     if is_blank(changes.gathered):
         changes.answer.drop_turn()  # another backend cannot continue blocks without text
     changes.dropped = _NONE
+    changes.settings = FrozenMap()
     changes.repaired = _NONE
     changes.available_tokens = None
 

@@ -225,6 +225,7 @@ _LATER = (
     "stall",
     "losses",
     "keys",
+    "stands_in",
     "model",
 )
 """What journals of earlier releases do not tell of a backend."""

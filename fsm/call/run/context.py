@@ -25,6 +25,7 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.call_journal import Journal, Links, Setting
 from rungwise.fsm.call.run.judging import Judge
 from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.engine.machine.declare import Rung
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.errors import ConfigurationError
@@ -206,6 +207,14 @@ class CallContext:
         self.chain.move_to(following)
         self.apply_lessons()
         return passed_over
+
+    def note_misplaced(self, evidence: Evidence) -> None:
+        """Note that the server does not take the request in this protocol, if a rejection says so
+        and nothing can be set right.
+        """
+        is_said = evidence.reason == "wrong_endpoint" or bool(self.transcript.changes.settings)
+        if is_said and evidence.repair is None:
+            self.chain.misplaced |= {self.chain.index}
 
     def apply_lessons(self) -> None:
         """Shape what is sent to the current backend by what is remembered of it."""

@@ -29,6 +29,7 @@ from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import (
+    CANCELLED,
     FORMAT_PARAMETER,
     Failure,
     event_of_cut,
@@ -287,18 +288,26 @@ def _observe_failure(
 
 def _is_of_use(repair: str, proposal: Proposal, transcript: Transcript) -> bool:
     """Tell whether a repair would change the request: the same one would bring the same answer."""
+    changes = transcript.changes
     send = proposal.send
     resolved = proposal.for_backend
     kind, _, detail = repair.partition(":")
+    name, _, value = detail.partition("=")
+    if kind == CANCELLED:
+        return True  # which may end otherwise
     if kind == "output_cap":
         return send.max_tokens is None or within(int(detail)) < send.max_tokens
     if kind == "prefill_unsupported":
         ends_on_answer = resolved.shapes.role_of(send.messages[-1]) == "assistant"
         return resolved.prefills and (send.prefill or ends_on_answer)
-    if detail == FORMAT_PARAMETER:
-        return FORMAT_PARAMETER not in send.dropped  # beside it, the prompt asks for JSON in words
+    if name == FORMAT_PARAMETER:
+        return name not in send.dropped  # beside it, the prompt asks for JSON in words
+    if name in changes.settings:
+        return False  # without what was set, it would be the request before
     if kind == "parameter_unsupported":
-        repaired = evolve(send, dropped=resolved.dropped(without(transcript.changes, detail)))
+        repaired = evolve(send, dropped=resolved.dropped(without(changes, name)))
+    elif kind == "wrong_endpoint":
+        repaired = evolve(send, parameters={**send.parameters, name: value})
     elif kind == "reasoning_signature":
         repaired = evolve(send, portable=True, unsigned=True, restore_reasoning=False)
     else:

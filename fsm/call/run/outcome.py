@@ -37,8 +37,14 @@ class Outcome:
         if observation.event == "cancelled":
             return
         self.last = observation
+        index = self.context.chain.index
+        before = self._failures.get(index)
+        # what to do about it outweighs what a repair brought instead
+        is_less = observation.event == "rejected_fixably" and before is not None
+        if is_less and before is not None and before.reason == "wrong_endpoint":
+            return
         if observation.failure is not None:
-            self._failures[self.context.chain.index] = observation.failure
+            self._failures[index] = observation.failure
 
     def end(
         self,

@@ -88,7 +88,7 @@ class Proposer:
             must_cut=spending.needs_cap,
             restore_reasoning=changes.restore_reasoning,
             headers=resolved.headers,
-            parameters=resolved.request.parameters,
+            parameters=changes.set_in(resolved.request.parameters),
             tools=resolved.tools,
         )
         if changes.continuation is not None:

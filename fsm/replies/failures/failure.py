@@ -26,6 +26,7 @@ Reason = Literal[
     "parameter_unsupported",  # the server does not take a parameter
     "reasoning_signature",  # a signature of earlier reasoning is not accepted
     "reasoning_missing",  # the reasoning of earlier turns is wanted back
+    "wrong_endpoint",  # the server takes it in another protocol alone, or lacks this one
     "failed_generation",  # the server could not parse what the model wrote
     "model_not_found",  # there is no such model, or not for this key
     "content_policy",  # a filter has refused the prompt or the answer
@@ -73,12 +74,15 @@ class Failure:
             prompts and keys.
         asked_wait: seconds that the service asks to wait, finite and above 0.
         should_retry: the service's own word (`x-should-retry`), or None.
-        parameter: the request parameter that the provider named, for `parameter_unsupported`.
+        parameter: the request parameter that the provider named, for `parameter_unsupported`; the
+            one to set, for `wrong_endpoint`.
+        instead: the value to set it to, where the provider takes one.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
         largest_output: the same, if it is the most that the model ever writes, whatever the prompt.
         is_stale: whether a reused connection broke before a byte of an answer came: the server had
             closed it, so the request is sent again at once.
-        found: what came in place of a reply, for `malformed`; in our words, never the provider's.
+        found: what came in place of a reply, for `malformed`, or what to do, for `wrong_endpoint`;
+            in our words, never the provider's.
         exception: what was raised, if anything.
 
     Raises:
@@ -94,6 +98,7 @@ class Failure:
     asked_wait: float | None = field(default=None, validator=_MUST_BE_SECONDS)
     should_retry: bool | None = None
     parameter: str | None = field(default=None, repr=False, converter=label)
+    instead: str | None = field(default=None, converter=label)
     available_tokens: int | None = field(default=None, validator=_MUST_BE_TOKENS)
     is_stale: bool = False
     largest_output: int | None = field(default=None, validator=_MUST_BE_TOKENS)
@@ -141,6 +146,7 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
         "parameter_unsupported",
         "reasoning_signature",
         "reasoning_missing",
+        "wrong_endpoint",
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
@@ -188,6 +194,8 @@ def repair_of(failure: Failure) -> str | None:
         return f"output_cap:{failure.available_tokens}"
     if failure.reason == "parameter_unsupported" and failure.parameter:
         return f"parameter_unsupported:{failure.parameter}"
+    if failure.reason == "wrong_endpoint" and failure.instead:
+        return f"wrong_endpoint:{failure.parameter}={failure.instead}"
     if failure.code == CANCELLED:
         return CANCELLED  # the same request mends it
     if failure.reason in ("prefill_unsupported", "reasoning_signature", "reasoning_missing"):

@@ -242,6 +242,16 @@ RULES: Final = (
         r"overload|(at|over|no) capacity|capacity exceeded|high (demand|traffic|load)"
         r"|(server|service) (is )?(too )?busy",
     ),
+    # OpenAI's: tools or whole models that one of its two protocols does not take
+    # [danny-avila/LibreChat #14231, pipecat-ai/pipecat #4043].
+    Rule(
+        "wrong_endpoint",
+        _BAD_REQUEST | {404},
+        prose=r"(\bnot|n't) supported\b.{0,120}\b(in|on|by|with|via) (the )?"
+        r"(/?(v1/)?(chat/completions|responses)|(responses|chat completions) (api|endpoint))\b"
+        r"|\b(use|only supported (in|on|by|with|via)) (the )?(/?v1/|/)?responses\b",
+        unless=r"\bnot a chat model\b",
+    ),
     Rule(
         "parameter_unsupported",  # stands only where a parameter is named that may be left out
         _BAD_REQUEST | {404},
@@ -320,6 +330,7 @@ BY_CODE_FIRST: Final[frozenset[Reason]] = frozenset(
         "reasoning_signature",
         "output_cap",
         "parameter_unsupported",
+        "wrong_endpoint",
     }
 )
 """The reasons that change the request or end the call: no wording outweighs a code that names
@@ -331,8 +342,15 @@ REFINED_BY_PROSE: Final[dict[Reason, frozenset[Reason]]] = {
     "payload_too_large": frozenset({"output_cap", "context_overflow"}),
     "rate_limit": frozenset({"payload_too_large"}),
     "parameter_unsupported": frozenset(
-        {"output_cap", "prefill_unsupported", "reasoning_missing", "reasoning_signature"}
+        {
+            "output_cap",
+            "prefill_unsupported",
+            "reasoning_missing",
+            "reasoning_signature",
+            "wrong_endpoint",
+        }
     ),
+    "model_not_found": frozenset({"wrong_endpoint"}),
 }
 """The reasons that a wording may still turn the reason of a code into."""
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import ConfigurationError
+from rungwise import Client, ConfigurationError
 from rungwise.adapters.cli.ask import ask as ask_command
-from rungwise.adapters.cli.backends import Target, chain_of
+from rungwise.adapters.cli.backends import Target, chain_in, chain_of
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import variables_of
 from rungwise.adapters.wires.registry import APIS
@@ -115,6 +115,37 @@ def test_a_server_on_this_machine_needs_no_key() -> None:
             lambda model: None,
         )
         assert backend.problem is None
+
+
+@pytest.mark.parametrize(
+    ("api", "model", "page"),
+    [
+        ("openai", "gpt-6.4-luna", "/responses"),
+        ("openai", "gpt-5", "/chat/completions"),
+        ("chat", "gpt-6.4-luna", "/chat/completions"),
+        ("responses", "gpt-5", "/responses"),
+    ],
+)
+def test_openai_chooses_the_protocol_by_the_model_and_the_others_do_not(
+    api: str, model: str, page: str, rungwise_provider: Any
+) -> None:
+    provider = rungwise_provider(ANSWER)
+    place = f"{provider.base_url}#{model}"
+    invoke("ask", "Hi", "--api", api, "--base-url", provider.base_url, "--model", model)
+    invoke(
+        "ask",
+        "Hi",
+        "--base-url",
+        "http://127.0.0.1:9",
+        "--model",
+        "m",
+        "--fallback",
+        f"{api}:{place}",
+    )
+    table = {"api": api, "model": model, "base_url": provider.base_url}
+    with Client(chain_in("a", [table], lambda model: None)) as client:
+        client.call("Hi")
+    assert [request.path.endswith(page) for request in provider.requests] == [True] * 3
 
 
 def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

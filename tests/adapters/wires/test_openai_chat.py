@@ -42,9 +42,7 @@ def test_the_defaults() -> None:
     chat = OpenAIChat("gpt-4o", api_key=KEY)
     assert chat.name == "api.openai.com/gpt-4o"
     assert chat.problem is None
-    base = "https://api.openai.com/v1"
-    where = ("api.openai.com", base, f"{base}/chat/completions")
-    assert chat.places == {(each, "gpt-4o") for each in where}
+    assert chat.places == {("api.openai.com", "gpt-4o"), ("https://api.openai.com/v1", "gpt-4o")}
     assert chat.origin == "https://api.openai.com"
     assert not chat.prefills
     assert not chat.echoes

@@ -323,6 +323,7 @@ EVENTS = {
         "parameter_unsupported",
         "reasoning_signature",
         "reasoning_missing",
+        "wrong_endpoint",
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),

@@ -227,3 +227,15 @@ def test_no_wording_is_an_overflow_on_a_status_that_says_something_else(
         "context_overflow",
         "payload_too_large",
     )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unsupported parameter: 'top_k' is not supported with this model. See "
+        "https://example.com/docs/api-reference/chat/completions.",
+        "'top_k' is not supported with this model; clients use streamed responses_of our own.",
+    ],
+)
+def test_a_link_to_a_page_names_no_other_endpoint(said: str) -> None:
+    assert classify_response(400, {}, openai(said)).reason == "parameter_unsupported"
