@@ -33,12 +33,14 @@ class BackendCheck:
         losses: the parts of the request that it does not get, does not understand, or has no room
             for.
         unknowns: questions that the capability table cannot answer.
+        inferred_from: the older model from whose row the answers are taken, if they are.
     """
 
     name: str
     problem: str | None = None
     losses: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ()
+    inferred_from: str | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -51,6 +53,8 @@ class BackendCheck:
             lines.append(f"  cannot be used: {self.problem}")
         lines += [f"  loses: {loss}" for loss in self.losses]
         lines += [f"  unknown: {unknown}" for unknown in self.unknowns]
+        if self.inferred_from is not None:
+            lines.append(f"  inferred: what it can do, from {self.inferred_from}")
         if not self.losses and not self.unknowns:
             lines.append("  takes all of it")
         return "\n".join(lines)
@@ -181,8 +185,10 @@ def _checked(
     if others:
         unknowns.append(f"whether it takes {' and '.join(others)}")
     cap = request.max_tokens or backend.max_tokens
-    if cap is not None and model.largest_output is not None and cap > model.largest_output:
-        losses.append(f"{cap} tokens of output, of which it writes {model.largest_output} at most")
+    # what a reply taught outweighs the table
+    largest = backend.lessons.largest_output or model.largest_output
+    if cap is not None and largest is not None and cap > largest:
+        losses.append(f"{cap} tokens of output, of which it writes {largest} at most")
     prompt = request.input_tokens
     if prompt is None:
         prompt = sum(map(estimate_tokens, (request.messages, request.tools, parameters)))
@@ -194,7 +200,9 @@ def _checked(
             unknowns.append(f"whether {tokens} fit its window")
     elif needed > model.window:
         losses.append(f"{tokens}, in a window of {model.window}")
-    return BackendCheck(backend.name, backend.problem, tuple(losses), tuple(unknowns))
+    return BackendCheck(
+        backend.name, backend.problem, tuple(losses), tuple(unknowns), model.inferred_from
+    )
 
 
 def _questions(

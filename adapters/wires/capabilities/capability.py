@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import evolve, field, fields, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
-from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
+from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
 from rungwise.fsm.values.patterns import Pattern
 
 ANY: Final[Any] = ""
@@ -51,6 +51,8 @@ class Capabilities:
         first_token: seconds from the head of a response to the first content, for a model that
             thinks silently. A policy that sets its own `first_token`, as
             `rungwise.Policy.interactive` does, wins.
+        inferred_from: the model whose row stands in for what no table says of this one, which is
+            newer.
 
     Raises:
         ConfigurationError: a field is malformed.
@@ -68,6 +70,9 @@ class Capabilities:
     window: int | None = field(default=None, validator=_TOKENS)
     largest_output: int | None = field(default=None, validator=_TOKENS)
     first_token: float | None = field(default=None, validator=_SECONDS)
+    inferred_from: str | None = field(
+        default=None, validator=must("a model, or None", or_none(is_text), names_class=True)
+    )
 
     def or_else(self, other: Capabilities) -> Capabilities:
         """Return these capabilities; the others fill in what is unknown."""
@@ -85,6 +90,40 @@ def pattern(text: str) -> Pattern:
     A `~` stands for a dash or a dot: vendors and gateways write versions either way.
     """
     return Pattern(text.replace("~", "[-.]"))
+
+
+@frozen
+class Family:
+    """Say from which of its rows the newer models of a family inherit."""
+
+    # What precedes the name where something does, in words: the vendor and its gateways. Another
+    # vendor's model of the name is another model.
+    vendors: str
+    model: str  # the name, with the numbers of the version as its groups
+    newest: str  # the newest model that rows describe
+    name: Pattern = field(init=False)
+    above: tuple[int, ...] = field(init=False)  # the version of that model
+
+    def __attrs_post_init__(self) -> None:
+        before = self.vendors.replace(" ", "|")
+        name = pattern(rf"(?:^|\b(?:{before}|models)[/.]){self.model}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "above", self._version_of(self.newest))
+
+    def has_newer(self, model: str) -> bool:
+        """Tell whether a model is newer than the newest that rows describe, and of its kind."""
+        return not OTHER_KINDS.search(model) and self._version_of(model) > self.above
+
+    def _version_of(self, model: str) -> tuple[int, ...]:
+        match = self.name.search(model)
+        return tuple(int(number or 0) for number in match.groups()) if match else ()
+
+
+OTHER_KINDS: Final = Pattern(
+    r"^ft:|embed|tts|speech|image|audio|realtime|live|transcri|translat|moderat|search|research"
+    r"|video|omni|chat|distill|gguf|computer|robot|decision"
+)
+"""What stands in the names of models that are made for something else, or of somebody's own."""
 
 
 @frozen(kw_only=True)

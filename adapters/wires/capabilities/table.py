@@ -12,7 +12,13 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
+from attrs import evolve
+
+from rungwise.adapters.wires.capabilities.capability import (
+    Capabilities,
+    CapabilityRow,
+    Family,
+)
 from rungwise.adapters.wires.registry import APIS, WIRES
 
 THINKING: Final = 300.0
@@ -278,6 +284,38 @@ _OTHERS: Final = (
     _row(r"gguf|llama[-_.]?cpp", hides_cuts=True),
 )
 
+# What is newer than every row inherits from the newest of its family; what a row says of it comes
+# first. Dates are no versions, nor is Azure's `gpt-35`. So far nothing is stated of the windows and
+# caps of GPT-6, GPT-6.1, GPT-6.2 and Gemini 4 [openai 3.57.0, google-genai 3.6.1; late November
+# 2026].
+_MINOR: Final = r"(?:~(\d{1,2})(?!\d))?"
+_FAMILIES: Final = (
+    Family(
+        "openai azure azure_ai",
+        rf"gpt~(?!35)(\d{{1,2}}){_MINOR}(?=.*(?:mini|nano))",
+        "gpt-5.4-mini",
+    ),
+    Family(
+        "openai azure azure_ai", rf"gpt~(?!35)(\d{{1,2}}){_MINOR}(?!\d|.*(?:mini|nano))", "gpt-5.5"
+    ),
+    Family("openai azure azure_ai", r"o(\d{1,2})(?!\w)", "o4-mini"),
+    Family(
+        "google gemini vertex_ai", rf"gemini~(\d{{1,2}}){_MINOR}(?=.*lite)", "gemini-3.5-flash-lite"
+    ),
+    Family(
+        "google gemini vertex_ai", rf"gemini~(\d{{1,2}}){_MINOR}(?!\d|.*lite)", "gemini-3.8-flash"
+    ),
+    Family("anthropic vertex_ai", rf"claude~haiku~(\d{{1,2}}){_MINOR}(?!\d)", "claude-haiku-5-5"),
+    Family(
+        "anthropic vertex_ai",
+        rf"claude~(?:opus|sonnet|fable|mythos)~(\d{{1,2}}){_MINOR}(?!\d)",
+        "claude-opus-5-5",
+    ),
+    Family("deepseek deepseek-ai", r"deepseek-v(\d{1,2})(?!\d)", "deepseek-v4"),
+    Family("moonshotai", rf"kimi-k(\d{{1,2}}){_MINOR}(?!\d)", "kimi-k2.5"),
+    Family("z-ai zai-org", rf"glm-(\d{{1,2}}){_MINOR}(?!\d|v)", "glm-4.7"),
+)
+
 CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS)
 
 
@@ -301,4 +339,8 @@ def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
     for row in (*own, *CAPABILITIES):
         if row.fits(host, model.lower()):
             capabilities = capabilities.or_else(row.known)
+    for family in _FAMILIES:
+        if family.has_newer(model.lower()):
+            inherited = capabilities_of(api, base_url, family.newest)
+            return capabilities.or_else(evolve(inherited, inferred_from=family.newest))
     return capabilities

@@ -69,18 +69,22 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     ),
     Dialect(
         host=r"(^|\.)openai\.(com|azure\.com)$",
-        model=r"^(o[34]|gpt-5(?!.*(chat|pro)))",
+        model=r"^(o\d|gpt-([5-9]|[12]\d)(?!.*(chat|pro)))",
         less_reasoning={"reasoning_effort": "low"},
     ),
     # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and
     # later no "minimal".
     Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
     Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
+    # "none is not accepted" [OpenAI's model pages of GPT-6, 6.1 and 6.2, November 2026].
+    Dialect(host="", model=r"\bgpt-([6-9]|[12]\d)", lower_efforts={}),
     # Tools go beside no reasoning alone since GPT-5.4 (400, `param: reasoning_effort`), and since
     # GPT-6 to Responses alone [danny-avila/LibreChat #14231, openai/openai-openapi #541]. A name
     # behind another vendor's, such as `openai/gpt-5.4`, is that of a gateway, which may translate.
-    Dialect(host="", model=r"^gpt-5\.([4-9]|\d\d)(?!.*chat)", effort_with_tools="none"),
-    Dialect(host="", model=r"^gpt-([6-9]|\d\d)(?!.*chat)", effort_with_tools=""),
+    Dialect(
+        host="", model=r"^gpt-5\.([4-9]|\d\d)(?!.*(chat|audio|search))", effort_with_tools="none"
+    ),
+    Dialect(host="", model=r"^gpt-([6-9]|[12]\d)(?!.*(chat|audio|search))", effort_with_tools=""),
     # LiteLLM's proxy has members for what chat completions have no place for.
     Dialect(
         own_fields="thinking_blocks provider_specific_fields",

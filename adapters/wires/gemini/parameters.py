@@ -110,6 +110,7 @@ _GENERATIONS: Final = (
         lower={**_TO_LOW, "LOW": _MINIMAL},
     ),
     Traits(
+        # Gemini 4 Argon has these three levels [google-genai 3.6.1; its page, November 2026]
         model=r"gemini~(?:[3-9]|\d\d)(?!.*(image|tts|live))|gemini~(pro|flash)~",
         thinking=_FROM_LOW,
         lower=_TO_LOW,

@@ -135,7 +135,7 @@ def _choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 REASONS: Final = re.compile(
-    r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
+    r"\bo[1-9]|\bgpt-(?:[5-9]|[12]\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
 )
 """The models that reason and give it encrypted. Others reject to be asked for it ("Encrypted
 content is not supported with this model", 400)."""
