@@ -89,6 +89,8 @@ def check_request(request: Request, chain: Sequence[Backend]) -> Check:
     media = frozenset(_media_in(read_messages(request.messages)))
     checks = []
     for backend, name in zip(chain, distinct_names(chain), strict=True):
+        if backend.stands_in:
+            continue  # it is asked only where the one before it is not
         checks.append(evolve(_checked(request, chain[0], backend, media), name=name))
     return Check(tuple(checks))
 

@@ -257,6 +257,33 @@ def test_any_other_failure_never_leads_to_the_other_protocol(status: int) -> Non
         assert {way for way, _ in ways(provider)} == {"responses"}
 
 
+def test_a_check_leaves_out_what_stands_in() -> None:
+    with Client(OpenAI("gpt-6", base_url="http://localhost:1/v1")) as client:
+        assert [backend.name for backend in client.chain] == [
+            "localhost:1/gpt-6 (Responses)",
+            "localhost:1/gpt-6 (chat completions)",
+        ]
+        [check] = client.check("hi", tools=TOOLS).backends
+    assert check.is_clean
+    assert check.name == "localhost:1/gpt-6 (Responses)"
+
+
+def test_a_name_stays_and_options_go_to_both() -> None:
+    options: dict[str, Any] = {"name": "mine", "parameters": {"service_tier": "flex"}}
+    with Client(OpenAI("m", base_url="http://localhost:1/v1", **options)) as client:
+        assert [backend.name for backend in client.chain] == ["mine", "mine (Responses)"]
+        assert {str(dict(each.parameters)) for each in client.chain} == {"{'service_tier': 'flex'}"}
+
+
+def test_another_policy_reaches_the_stand_in_too() -> None:
+    with EmbeddedProvider(only_chat(404)) as provider:
+        client = Client(OpenAI(**place(provider, "gpt-5.5")))
+        with client:
+            journal = client.call("hi").journal
+    other = rungwise.Policy(limits=rungwise.Limits(retries=1))
+    assert replay(journal, other).outcome == "done"
+
+
 def test_an_error_shows_no_key() -> None:
     with pytest.raises(rungwise.ConfigurationError) as caught:
         OpenAI("gpt-5", api_key="sk-secret", quota="none")

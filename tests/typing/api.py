@@ -44,6 +44,9 @@ def build() -> rungwise.Client:
     responses = rungwise.OpenAIResponses(
         "model", parameters={"reasoning": {"effort": "low", "summary": "auto"}}
     )
+    chosen: rungwise.OpenAIChat | rungwise.OpenAIResponses = rungwise.OpenAI(
+        "model", api_key="key", base_url="http://localhost:8000/v1", parameters={"user": "u"}
+    )
     gemini = rungwise.Gemini(
         "model", base_url="https://example.com/v1beta", headers={"authorization": "Bearer token"}
     )
@@ -54,6 +57,7 @@ def build() -> rungwise.Client:
             second,
             local,
             responses,
+            chosen,
             gemini,
             rungwise.Bedrock("model", api_key="key", region="eu-north-1"),
         ],

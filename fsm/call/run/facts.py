@@ -106,6 +106,8 @@ class FactFinder:
             proposal: what it answers.
             adds_text: whether it added text that is kept.
         """
+        if observation.event == "rejected_fixably":
+            self.context.note_misplaced(observation.evidence)
         facts = self._settled(observation, previous, proposal, adds_text)
         facts["has_next_backend"] = self.context.chain.next_usable() is not None
         facts["asks_for_little"] = proposal.for_backend.asks_for_little

@@ -78,6 +78,8 @@ _THROTTLE: Final = (
     r"|please wait|wait before|(try again|retry) (later|in \d)|slow down"
 )
 
+_NOT_TAKEN: Final = r"(\bnot|n't) (supported|available|allowed)\b"
+
 RULES: Final = (
     # The model wrote what the server cannot read as a tool call or as JSON; it need not do so
     # again.
@@ -247,7 +249,9 @@ RULES: Final = (
     Rule(
         "wrong_endpoint",
         _BAD_REQUEST | {404},
-        prose=r"(\bnot|n't) supported\b.{0,120}\b(in|on|by|with|via) (the )?"
+        prose=rf"\btools?\b.{{0,80}}\breasoning_effort\b.{{0,80}}{_NOT_TAKEN}"
+        rf"|\breasoning_effort\b.{{0,80}}{_NOT_TAKEN}.{{0,80}}\btools?\b"
+        rf"|{_NOT_TAKEN}.{{0,120}}\b(in|on|by|with|via) (the )?"
         r"(/?(v1/)?(chat/completions|responses)|(responses|chat completions) (api|endpoint))\b"
         r"|\b(use|only supported (in|on|by|with|via)) (the )?(/?v1/|/)?responses\b",
         unless=r"\bnot a chat model\b",
