@@ -139,7 +139,8 @@ class Call(CallRounds):
         if spending.share is not None:
             spending.share.shared.begin(now)
         self.journal.setting.note_deadline(spending)
-        chain.learn(self.journal.setting.lessons)
+        if not chain.is_at_end:
+            chain.learn(self.journal.setting.lessons)
         self._recorder.skip(self.position.state, chain.leave_unusable())
         self._context.apply_lessons()
         return self._sender.propose(0.0)

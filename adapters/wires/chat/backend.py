@@ -280,11 +280,11 @@ class OpenAIChat(DiscoverableBackend):
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what is left out of a request: beside tools, some models do not reason here."""
         lost = super().lost(request, is_portable=is_portable)
-        parameters = self._parameters_of(request)
-        sets = self._dialect.effort_with_tools and _EFFORT not in self.parameters
-        if not sets or not (request.tools or parameters.get("tools")):
+        if not self._dialect.effort_with_tools or _EFFORT in self.parameters:
             return lost
-        if parameters.get(_EFFORT) == NO_EFFORT:
+        parameters = self._parameters_of(request)
+        has_tools = request.tools or parameters.get("tools")
+        if not has_tools or parameters.get(_EFFORT) == NO_EFFORT:
             return lost
         why = f"beside tools this model takes only none here: {self._advice}"
         return (*lost, f"{_EFFORT}: {why}")
@@ -346,9 +346,8 @@ class OpenAIChat(DiscoverableBackend):
             dropped |= _EFFORTS
         if "response_format" in dropped:
             dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
-        effort = dialect.effort_with_tools
-        if effort and body.get("tools") and _EFFORT not in self.parameters:
-            body[_EFFORT] = effort
+        if dialect.effort_with_tools and body.get("tools") and _EFFORT not in self.parameters:
+            body[_EFFORT] = dialect.effort_with_tools
         for name in dropped.difference(_NEVER_DROPPED):
             leave_out(body, name)
         return body
