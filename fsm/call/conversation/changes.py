@@ -96,8 +96,6 @@ class Changes:
 
     def set_in(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return parameters with the values that the backend wants instead."""
-        if not self.settings:
-            return parameters
         return FrozenMap({**parameters, **self.settings})
 
     def forget_places(self) -> None:

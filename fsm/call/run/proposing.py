@@ -69,7 +69,9 @@ class Proposer:
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(resolved.max_tokens, prompt or 0)
-        signature_was_rejected = "reasoning_signature" in changes.repaired
+        parameters = resolved.request.parameters
+        if changes.settings:
+            parameters = changes.set_in(parameters)
         send = Send(
             rung=rung,
             backend=chain.index,
@@ -81,14 +83,14 @@ class Proposer:
             dropped=dropped,
             lower_reasoning=changes.lower_reasoning,
             portable=changes.portable,
-            unsigned=signature_was_rejected,
+            unsigned="reasoning_signature" in changes.repaired,
             deadline=spending.deadline(),
             needs_compaction=needs_compaction,
             added_tokens=composed.added_tokens,
             must_cut=spending.needs_cap,
             restore_reasoning=changes.restore_reasoning,
             headers=resolved.headers,
-            parameters=changes.set_in(resolved.request.parameters),
+            parameters=parameters,
             tools=resolved.tools,
         )
         if changes.continuation is not None:
