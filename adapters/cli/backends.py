@@ -12,7 +12,7 @@ import attrs
 import click
 from attrs import field, frozen
 
-from rungwise.adapters.cli.chains import pair_of, read_health, read_price_list
+from rungwise.adapters.cli.chains import read_health, read_price_list, read_prices
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.cli.shared_options import choice_option, text
 from rungwise.adapters.wires.classes import backend_class
@@ -151,7 +151,7 @@ def chain_in(
         targets.append(_listed_target(table, where, is_fallback=number > 1))
         own: dict[str, Any] = {}
         if "prices" in table:
-            own["prices"] = pair_of(table["prices"], where)
+            own["prices"] = read_prices(table["prices"], where)
         if "quota" in table:
             own["quota"] = _quota_of(table["quota"], where)
         if "parameters" in table:

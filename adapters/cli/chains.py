@@ -4,25 +4,25 @@ each backend.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 from attrs import field, frozen
 
 from rungwise.adapters.cli.output import bad_input
-from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.call.chain.prices import Prices, prices_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Health
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.files import read_toml
 from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
 
-HIGHEST_PRICE: Final = 1e9  # of a million tokens
 ANY: Final = "*"  # the key of the prices of every model that has none of its own
 FILES: Final = "rungwise.files"
 """The key under which the context of a command holds the files of its policies, with their texts.
@@ -50,18 +50,30 @@ class PriceList:
         return _dearest(priced)
 
 
-def prices_of(price_in: object, price_out: object) -> Prices:
-    """Return the prices of a million tokens, in and out.
+def prices_in(text: str) -> Prices:
+    """Return the prices of `--prices`: `2.5/10`, or a table as under `[prices]`.
 
     Raises:
-        ConfigurationError: one is no number from 0 to `HIGHEST_PRICE`.
+        ConfigurationError: they are malformed.
     """
-    for price in (price_in, price_out):
-        if not is_number(price, 0, HIGHEST_PRICE):
-            raise ConfigurationError(
-                f"a price must be a number from 0 to {HIGHEST_PRICE:.0f}, not {short(price)}"
-            )
-    return Prices(float(price_in), float(price_out))  # type: ignore[arg-type]
+    if "=" not in text:
+        text = text.replace("/", ",", 1)
+        return read_prices(read_toml(f"prices = [{text}]")["prices"], "they")
+    table = text.strip().removeprefix("{").removesuffix("}")
+    return prices_of(read_toml(f"prices = {{{table}}}")["prices"])
+
+
+def text_of(value: Any) -> str:
+    """Write prices as `--prices` takes them."""
+    if isinstance(value, Prices):
+        plain = attrs.asdict(value, filter=lambda _, each: each not in (None, {}))
+        if len(plain) > 2:
+            return text_of(plain)
+        return "/".join(map(text_of, plain.values()))
+    if not isinstance(value, Mapping):
+        return repr(value).removesuffix(".0")
+    members = [f"{json.dumps(name)} = {text_of(each)}" for name, each in value.items()]
+    return f"{{{', '.join(members)}}}"
 
 
 def read_price_list(text: str) -> PriceList:
@@ -77,12 +89,14 @@ def read_price_list(text: str) -> PriceList:
         raise ConfigurationError("prices must be a table")
     if not isinstance(chains, Mapping):
         raise ConfigurationError("chain must be a table")
-    by_model = {model: pair_of(pair, f"prices.{short(model)}") for model, pair in prices.items()}
+    by_model = {
+        model: read_prices(pair, f"prices.{short(model)}") for model, pair in prices.items()
+    }
     of_chains: dict[str, list[Prices]] = {}
     for where, backend in _backends(chains):
         priced = of_chains.setdefault(backend["model"], [])
         if "prices" in backend:
-            priced.append(pair_of(backend["prices"], where))
+            priced.append(read_prices(backend["prices"], where))
     for model, priced in of_chains.items():
         if priced:
             by_model[model] = _dearest(priced)  # two hosts may sell one model
@@ -121,21 +135,26 @@ def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield f"chain.{name}: the prices of backend {number}", backend
 
 
-def pair_of(value: object, where: str) -> Prices:
-    """Read a pair of prices, in and out."""
-    if not isinstance(value, list) or len(value) != 2:
+def read_prices(value: object, where: str) -> Prices:
+    """Read the prices of a backend: a pair, in and out, or a table."""
+    if not isinstance(value, Mapping) and not (isinstance(value, list) and len(value) == 2):
         raise ConfigurationError(
-            f"{where} must be the prices of a million tokens in and out, as in [1.25, 10]"
+            f"{where} must be the prices of a million tokens in and out, as in [1.25, 10], or a "
+            "table, as in {input = 1.25, output = 10, cache_read = 0.2}"
         )
     try:
-        return prices_of(*value)
+        return prices_of(value)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
 def _dearest(prices: Sequence[Prices]) -> Prices:
-    """Return the highest price in, and the highest price out, which may be another model's."""
-    return Prices(max(each.input for each in prices), max(each.output for each in prices))
+    """Return the only prices, or of several the highest, which may be those of several models."""
+    if len(prices) == 1:
+        return prices[0]
+    every = [each for own in prices for each, _, _ in own.every()]
+    dearest = max([each.highest_input for each in every])
+    return Prices(dearest, max([each.output for each in every]))
 
 
 def price_list(option: Prices | None) -> PriceList:

@@ -99,7 +99,10 @@ def took(result: Result | TurnResult) -> str:
     parts.append(f"{about}{counted(usage.input_tokens, 'token')} in")
     parts.append(f"{usage.output_tokens} out")
     if result.cost is not None:
-        parts.append(f"cost {result.cost:.6g}")
+        said = " as reported" if result.cost_reported else ""
+        parts.append(f"cost {result.cost:.6g}{said}")
+    if result.unpriced:
+        parts.append(f"without a price of its own: {', '.join(result.unpriced)}")
     return ", ".join(parts)
 
 

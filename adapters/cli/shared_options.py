@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -91,17 +90,17 @@ max_tokens_option: Final = click.option(
 
 def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:
     """Read `--prices`."""
-    from rungwise.adapters.cli.chains import HIGHEST_PRICE, prices_of
+    from rungwise.adapters.cli.chains import prices_in
 
     if value is None:
         return None
-    with suppress(ValueError, ConfigurationError):
-        price_in, price_out = map(float, value.split("/"))
-        return prices_of(price_in, price_out)
-    raise click.BadParameter(
-        f"{value!r} is not of the form IN/OUT, two prices of a million tokens, each from 0 to "
-        f"{HIGHEST_PRICE:.0f}, as in 2.5/10"
-    )
+    try:
+        return prices_in(value)
+    except ConfigurationError as error:
+        raise click.BadParameter(
+            f"{value!r} is not of the form IN/OUT, two prices of a million tokens, as in 2.5/10, "
+            f'nor a table, as in "input = 2.5, output = 10, units = {{web_search = 0.01}}": {error}'
+        ) from None
 
 
 def moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -162,7 +161,8 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
         callback=_prices,
         metavar="IN/OUT",
         help=f"The price of a million tokens in and out, {whose}; a budget of money needs it, "
-        "here or under [prices] in the file of the policy.",
+        "here or under [prices] in the file of the policy. For more than two prices, give a table: "
+        '"input = 2.5, output = 10, tiers = {priority = [5, 20]}".',
     )
 
 

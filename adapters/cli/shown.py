@@ -83,6 +83,8 @@ def as_mapping(
     plain |= own
     plain["usage"] = attrs.asdict(result.usage)
     plain["cost"] = result.cost
+    plain["cost_reported"] = result.cost_reported
+    plain["unpriced"] = result.unpriced
     plain |= counts
     plain["attempts"] = result.attempts
     plain["backend"] = last and last.backend

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from attrs import evolve, frozen
 
-from rungwise.adapters.cli.chains import check_prices, price_list
+from rungwise.adapters.cli.chains import check_prices, price_list, text_of
 from rungwise.adapters.cli.output import (
     bad_input,
     counted,
@@ -70,11 +70,7 @@ class CertifiedRequest:
     @property
     def price_text(self) -> str | None:
         """Write the prices as the command line takes them."""
-        if self.prices is None:
-            return None
-        price_in = repr(self.prices.input).removesuffix(".0")
-        price_out = repr(self.prices.output).removesuffix(".0")
-        return f"{price_in}/{price_out}"
+        return None if self.prices is None else text_of(self.prices)
 
     @property
     def name(self) -> str:

@@ -55,11 +55,23 @@ _OF_RESULT: Final = (
     "attempts",
     "backend",
     "overran",
+    "cost_reported",
+    "unpriced",
 )
 _EVENTS: Final[Mapping[str, type[Text | Reasoning | Discard]]] = {
     each.__name__: each for each in (Text, Reasoning, Commentary, Discard)
 }
-_OF_TURN: Final = ("outcome", "text", "cost", "seconds", "calls", "attempts", "cause")
+_OF_TURN: Final = (
+    "outcome",
+    "text",
+    "cost",
+    "seconds",
+    "calls",
+    "attempts",
+    "cause",
+    "cost_reported",
+    "unpriced",
+)
 _CALLS_OF_TURN: Final = ("handed_off", "awaiting", "already_run")
 
 
@@ -152,8 +164,9 @@ def read_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any =
         shapes: the form of the messages of the backend that answered.
         value: of the answer.
     """
-    values: Plain = {name: plain[name] for name in _OF_RESULT}
+    values: Plain = {name: plain[name] for name in _OF_RESULT if name in plain}
     values["parts"] = tuple(plain["parts"])
+    values["unpriced"] = tuple(plain.get("unpriced", ()))
     values["usage"] = Usage(**plain["usage"])
     values["tool_calls"] = _read_parts(plain["tool_calls"])
     values["turn"] = _read_parts(plain["turn"])
@@ -208,8 +221,9 @@ def read_turn_result(
     plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any = None
 ) -> TurnResult:
     """Return the result that `plain_turn_result` wrote; takes what `read_result` does."""
-    values: Plain = {name: plain[name] for name in _OF_TURN}
+    values: Plain = {name: plain[name] for name in _OF_TURN if name in plain}
     values |= {name: _read_parts(plain[name]) for name in _CALLS_OF_TURN}
+    values["unpriced"] = tuple(plain.get("unpriced", ()))
     values["messages"] = Request(plain["messages"]).messages
     values["usage"] = Usage(**plain["usage"])
     values["last"] = None

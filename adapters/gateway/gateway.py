@@ -133,13 +133,14 @@ class Gateway:
         shown = request  # what the answer repeats
         if language.api == "responses":
             shown = evolve(request, body={**request.body, "store": False})
+        hold = self.hold or _may_be_declined(client, request.body)
         call = GatewayCall(
             language=language,
             request=shown,
             client=client,
             asked=asked,
             options={**asked.options, **limits},
-            hold=self.hold,
+            hold=hold,
             keep=self.keep,
         )
         if asked.unknown:
@@ -184,6 +185,15 @@ def _object_in(body: bytes) -> dict[str, Any]:
     return parsed
 
 
+def _may_be_declined(
+    client: Client,
+    body: Mapping[str, Any],
+) -> bool:
+    """Tell whether a provider may ask another model by itself, and take back what one has begun."""
+    asked = [body, *[link.parameters for link in client.chain]]
+    return any("fallbacks" in each for each in asked)
+
+
 def _speaks(backend: Any, language: SpokenLanguage) -> bool:
     """Tell whether a backend speaks a protocol; one of the user's own has no name for its own."""
     return getattr(backend, "API", None) == language.api
@@ -192,8 +202,10 @@ def _speaks(backend: Any, language: SpokenLanguage) -> bool:
 def _check_models(client: Client, body: Mapping[str, Any]) -> None:
     """Raise a ConfigurationError for a model whose price the chain does not know."""
     allowed = {getattr(each, "model", None) for each in client.chain}
+    prices = [each.prices for each in client.chain if each.prices is not None]
     for model in models_in(body):
-        if model not in allowed:
+        is_priced = any(each.model_named(model) is not None for each in prices)
+        if model not in allowed and not is_priced:
             raise ConfigurationError(f"{label(model)!r} is no model of the chain: leave it out")
 
 

@@ -124,6 +124,10 @@ def of_usage(usage: Usage) -> Attributes:
     for name, count in parts.items():
         if count:
             attributes[f"gen_ai.usage.{name}_tokens"] = count
+    if usage.cache_creation_long_tokens:
+        attributes["rungwise.cache_write_long_tokens"] = usage.cache_creation_long_tokens
+    for name, count in usage.units.items():
+        attributes[f"rungwise.units.{name}"] = count
     return attributes
 
 
@@ -155,6 +159,7 @@ def of_result(result: Result, is_secret: Callable[[str], bool]) -> Attributes:
     }
     if result.cost is not None:
         attributes["rungwise.cost"] = result.cost
+        attributes["rungwise.cost_reported"] = result.cost_reported
     if result.reply is not None:
         attributes |= _of_reply(result.reply, is_secret)
     if not result.is_success:

@@ -105,7 +105,7 @@ def _end(result: Result | TurnResult, last: Result | None, calls: Iterable[ToolC
         last: of the last call; its cause quotes an answer that was wrong.
         calls: of tools, which the caller is to run or approve.
     """
-    names = ("outcome", "attempts", "seconds", "cost")
+    names = ("outcome", "attempts", "seconds", "cost", "cost_reported", "unpriced")
     data: Data = {name: getattr(result, name) for name in names}
     quotes = last is not None and last.journal.last.event in (RAISED, *WRONG.values())
     data["cause"] = None if quotes else result.cause

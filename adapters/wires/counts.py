@@ -8,19 +8,26 @@ found no count of the output.
 
 Only members that are known to lead to a report are followed: the arguments of a call may hold
 anything.
+
+What is billed beside the counts of tokens is read here for all protocols: how long a cache holds
+what was put into it, searches and other units, the service tier, and the cost that a gateway
+states.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import evolve
 
 from rungwise.adapters.wires.draft import beyond, count_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.fsm.replies.reply import Reply
-from rungwise.fsm.values.usage import Usage
+from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.usage import COUNTS, Usage
 
 
 def _spellings(*names: str) -> tuple[str, ...]:
@@ -88,15 +95,22 @@ def counted_in(value: Any) -> Usage | None:
     return None
 
 
-def more_of(earlier: Usage | None, later: Usage | None) -> Usage | None:
+def more_of(
+    earlier: Usage | None,
+    later: Usage | None,
+) -> Usage | None:
     """Return the larger counts of two reports: what one has counted, the next does not lower."""
     if earlier is None or later is None:
         return earlier or later
-    return Usage(
-        input_tokens=max(earlier.input_tokens, later.input_tokens),
-        output_tokens=max(earlier.output_tokens, later.output_tokens),
-        reasoning_tokens=max(earlier.reasoning_tokens, later.reasoning_tokens),
-    )
+    both: dict[str, Any] = {}
+    for name in COUNTS:
+        both[name] = max(getattr(earlier, name), getattr(later, name))
+    both["units"] = Counter(earlier.units) | Counter(later.units)
+    costs = [each.cost for each in (earlier, later) if each.cost is not None]
+    both["cost"] = max(costs, default=None)
+    both["tier"] = later.tier or earlier.tier
+    both["shares"] = later.shares or earlier.shares
+    return evolve(later, **both)
 
 
 def counted(reply: Reply, found: Usage | None, *, is_all: bool) -> Reply:
@@ -120,6 +134,129 @@ def counted(reply: Reply, found: Usage | None, *, is_all: bool) -> Reply:
             estimated=False,
         )
     return evolve(reply, usage=usage)
+
+
+_LARGEST: Final = 10**12
+"""No report states more money."""
+_LIFETIME: Final = re.compile(r"(?:^|ttl_|ephemeral_|cache_)(\d{1,6})([smhdw])(?![a-z0-9])")
+_AN_HOUR: Final = {
+    "s": 3_600,
+    "m": 60,
+    "h": 1,
+    "d": 1,
+    "w": 1,
+}
+_OF_CACHES: Final = re.compile("cache|details", re.IGNORECASE)
+
+
+def lifetimes(report: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the tokens that a report says were put into caches: all whose lifetime it states, and
+    those for an hour or more.
+
+    The counts stand under names such as `ephemeral_1h_input_tokens` and `ttl_12h_tokens`, or in a
+    list, each beside its `ttl`. Where several places have some, the largest counts.
+    """
+    most = (0, 0)
+    places: list[Any] = [report]
+    for place in places:
+        counts = [*mapping_of(place).items()]
+        for each in map(mapping_of, list_of(place)):
+            counts.append((f"ttl_{each.get('ttl')}", each.get("inputTokens")))
+        total = 0
+        long = 0
+        for name, value in counts:
+            if isinstance(value, dict | list) and _OF_CACHES.search(name):
+                places.append(value)
+            elif found := _LIFETIME.search(name):
+                total += count_of(value)
+                if int(found[1]) >= _AN_HOUR[found[2]]:
+                    long += count_of(value)
+        most = max(most, (total, long))
+    return most
+
+
+def billed(
+    usage: Usage,
+    report: Mapping[str, Any],
+    around: Mapping[str, Any],
+) -> Usage:
+    """Return a usage with what is billed beside its tokens.
+
+    Arguments:
+        usage: what a protocol's own reader has counted.
+        report: the report that it has read.
+        around: the body, or what is known of it.
+    """
+    units: dict[str, int] = {}
+    tier = None
+    for name, value in (*report.items(), *around.items()):
+        if _OF_TOOLS.search(name):
+            units |= _units_in(mapping_of(value))
+        elif name in _TIERS:
+            word = mapping_of(value).get("type", value)  # Bedrock puts it into an object
+            if isinstance(word, str) and word.lower() not in _USUAL:
+                tier = tier or word.lower()
+    cost = _cost_in(report)
+    if tier is None and cost is None and not units:
+        return usage
+    return evolve(
+        usage,
+        tier=tier,
+        units=units,
+        cost=cost,
+    )
+
+
+_TIERS: Final = frozenset(
+    [
+        *_spellings("service_tier"),
+        "speed",
+    ]
+)
+_USUAL: Final = frozenset(
+    [
+        "",
+        "default",
+        "standard",
+        "auto",
+        "on_demand",
+        "unspecified",
+    ]
+)
+"""The service tiers that are billed at the usual prices."""
+_OF_TOOLS: Final = re.compile("tool_?us(e|age)", re.IGNORECASE)
+"""The members that count what the tools of a server were used for."""
+_UNIT: Final = re.compile("[a-z][a-z0-9_]{0,39}")
+_COUNTING: Final = re.compile("_?(num|requests?|calls?|queries|count)(?=_|$)")
+"""What the name of a unit has around it."""
+_MOST_UNITS: Final = 20
+
+
+def _units_in(tools: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of tools by the names of their units, without the word for a count."""
+    units: dict[str, int] = {}
+    for tool, value in [*tools.items()][:_MOST_UNITS]:
+        for name, count in {**mapping_of(value), "": value}.items():
+            unit = _COUNTING.sub("", f"{tool}_{name}".lower()).strip("_")
+            if count_of(count) and _UNIT.fullmatch(unit) and len(units) < _MOST_UNITS:
+                units[unit] = count_of(count)
+    return units
+
+
+def _cost_in(report: Mapping[str, Any]) -> float | None:
+    """Return the cost that a report states; None for none, or for what cannot be one.
+
+    OpenRouter bills its fee alone where the key is the caller's own, and says apart what the
+    provider behind it bills.
+    """
+    cost = report.get("cost")
+    cost = mapping_of(cost).get("total_cost", cost)
+    if not is_number(cost, 0, _LARGEST):
+        return None
+    upstream = mapping_of(report.get("cost_details")).get("upstream_inference_cost")
+    if report.get("is_byok") and is_number(upstream, 0, _LARGEST):
+        cost += upstream
+    return float(cost)
 
 
 def _reports(value: Any) -> list[dict[str, Any]]:

@@ -212,13 +212,14 @@ _MOST_COUNTS: Final = 100
 def grown(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Merge a usage report with a later one.
 
-    Counts only grow: tokens that the later one omits, or sets to zero, were used all the same.
+    Counts only grow: tokens that the later one omits, or sets to zero, were used all the same. One
+    that it lowers may have moved under another name; `more_of` looks at what the names mean.
     """
     if len(earlier) > _MOST_COUNTS:
         return dict(later)
     merged = {**later, **earlier}
     for name, value in later.items():
-        if count_of(value) or (value and isinstance(value, dict | list)):
+        if count_of(value) or (value and isinstance(value, dict | list | float | str)):
             merged[name] = value
     return merged
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget.costs import price_of
+from rungwise.fsm.call.budget.costs import cost_of
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
@@ -138,10 +138,11 @@ class Stats:
         if usage.total_tokens:
             self._count(group, "amounts", "input_tokens", usage.input_tokens)
             self._count(group, "amounts", "output_tokens", usage.output_tokens)
-            if prices is None:
+            cost = cost_of(usage, prices)
+            if cost is None:
                 self._count(group, "amounts", "unpriced_replies")
             else:
-                self._count(group, "amounts", "cost", price_of(usage, prices))
+                self._count(group, "amounts", "cost", cost)
 
     def _count(
         self,

@@ -46,6 +46,7 @@ class TurnResult(Displayable, Generic[V]):
         error: the exception of the compactor or of a verdict, if that ended the turn.
         shapes: the message format of the last backend.
         value: what `returns` asked for; None unless the outcome is `finished`.
+        cost_reported, unpriced: as for a call; of any of its calls.
     """
 
     outcome: str
@@ -65,6 +66,8 @@ class TurnResult(Displayable, Generic[V]):
     value: V | None = field(default=None, eq=False)
     awaiting: tuple[ToolCall, ...] = ()
     already_run: tuple[ToolCall, ...] = ()
+    cost_reported: bool = False
+    unpriced: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         # loaded when somebody looks at a result

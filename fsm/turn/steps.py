@@ -286,6 +286,7 @@ class TurnSteps:
             already_run=already_run,
             usage=tally.usage,
             cost=tally.money,
+            **tally.stated,
             seconds=tally.elapsed,
             calls=len(self.journal.calls),
             attempts=tally.attempts,

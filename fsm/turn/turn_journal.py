@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attrs import define, field, frozen
 
+from rungwise.fsm.call.budget.costs import MOST_NAMED
 from rungwise.fsm.call.displayable import Displayable
 from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.call.run.call_journal import Journal, read_policy
@@ -149,6 +150,16 @@ class Tally:
     usage: Usage = NO_USAGE
     cost: int | None = 0  # of its calls, in units; None once a backend has no prices
     attempts: int = 0
+    cost_reported: bool = False
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Return the fields of a result that say how its cost is known."""
+        return {
+            "cost_reported": self.cost_reported,
+            "unpriced": self.unpriced,
+        }
 
     @property
     def money(self) -> float | None:
@@ -179,6 +190,8 @@ class Tally:
         """Add what a call used."""
         self.usage += result.usage
         self.attempts += result.attempts
+        self.cost_reported = self.cost_reported or result.cost_reported
+        self.unpriced = tuple(dict.fromkeys([*self.unpriced, *result.unpriced]))[:MOST_NAMED]
         if self.cost is None or result.cost is None:
             self.cost = None
         else:

@@ -23,6 +23,7 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerStream,
     Completion,
     SpokenLanguage,
+    billed_beside,
     contents_of,
     estimated,
     event,
@@ -89,12 +90,19 @@ class _Messages(SpokenLanguage):
         input.
         """
         cached = usage.cache_read_tokens + usage.cache_creation_tokens
-        return {
+        long = usage.cache_creation_long_tokens
+        counts: dict[str, Any] = {
             "input_tokens": max(0, usage.input_tokens - cached),
             "output_tokens": usage.output_tokens,
             "cache_creation_input_tokens": usage.cache_creation_tokens,
             "cache_read_input_tokens": usage.cache_read_tokens,
         }
+        if long:
+            counts["cache_creation"] = {
+                "ephemeral_5m_input_tokens": usage.cache_creation_tokens - long,
+                "ephemeral_1h_input_tokens": long,
+            }
+        return counts | billed_beside(usage)
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""

@@ -23,6 +23,7 @@ from rungwise.adapters.gateway.languages.language import (
     AnswerStream,
     Completion,
     SpokenLanguage,
+    billed_beside,
     contents_of,
     estimated,
     event,
@@ -88,13 +89,14 @@ class ChatCompletions(SpokenLanguage):
 
     def counts(self, usage: Usage) -> dict[str, Any]:
         """Return token counts in this protocol's form."""
-        return {
+        counts: dict[str, Any] = {
             "prompt_tokens": usage.input_tokens,
             "completion_tokens": usage.output_tokens,
             "total_tokens": usage.total_tokens,
-            "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         }
+        counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
+        counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+        return counts | billed_beside(usage)
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""

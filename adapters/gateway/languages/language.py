@@ -231,6 +231,17 @@ def estimated(answer: Completion, prompt: object) -> Usage:
     )
 
 
+def billed_beside(usage: Usage) -> dict[str, Any]:
+    """Return what is billed beside tokens, as Anthropic and OpenRouter write it."""
+    members: dict[str, Any] = {}
+    if usage.cost is not None:
+        members["cost"] = usage.cost
+    if usage.units:
+        counts = {f"{name}_requests": count for name, count in usage.units.items()}
+        members["server_tool_use"] = counts
+    return members
+
+
 def input_of(arguments: str) -> Any:
     """Return the arguments as an object; anything else is sent as text."""
     try:

@@ -9,6 +9,7 @@ from rungwise.adapters.gateway.languages.language import (
     SIGNATURE,
     AnswerRequest,
     Completion,
+    billed_beside,
     estimated,
 )
 from rungwise.adapters.wires.plain.parts import mapping_of
@@ -76,16 +77,21 @@ _REPEATED: Final = (
 
 def counts_of(usage: Usage) -> Item:
     """Return token counts in this protocol's form."""
-    of_input = {
+    of_input: Item = {
         "cached_tokens": usage.cache_read_tokens,
         "cache_write_tokens": usage.cache_creation_tokens,
     }
+    long = usage.cache_creation_long_tokens
+    if long:
+        short = usage.cache_creation_tokens - long
+        of_input["cache_write_tokens_details"] = {"ttl_30m_tokens": short, "ttl_12h_tokens": long}
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": of_input,
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,
+        **billed_beside(usage),
     }
 
 

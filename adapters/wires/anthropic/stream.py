@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.anthropic.usage import Counts, usage_of
+from rungwise.adapters.wires.anthropic.usage import usage_of
+from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
     Draft,
     arguments_of,
@@ -31,7 +32,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -55,6 +56,9 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 
 CITATIONS: Final = "citations"
 """The member of a text that holds its sources."""
+
+FALLBACK: Final = "fallback"
+"""The block where the server has asked another model: what stands before it was declined."""
 
 _CALL_EXTRAS: Final = ("caller", "toolset_name")
 """Members of a tool call that only Anthropic has."""
@@ -158,7 +162,8 @@ class AnthropicDecoder(BlockDecoder):
 
     _message: dict[str, Any] = field(factory=dict, init=False)  # its id and model, or all of it
     _announced: int = field(default=0, init=False)  # blocks that came with its announcement
-    _reports: list[dict[str, Any]] = field(factory=list, init=False)  # one of usage, or none yet
+    _report_so_far: Mapping[str, Any] = field(factory=dict, init=False)  # of the tokens
+    _usage: Usage | None = field(default=None, init=False)  # what it came to
     _is_counted: bool = field(default=False, init=False)  # whether the output has been counted
     _details: object = field(default=None, init=False)  # why it refused
 
@@ -235,11 +240,10 @@ class AnthropicDecoder(BlockDecoder):
         """Take a report of the tokens so far."""
         if not isinstance(usage, dict):
             return
-        earlier: Counts = {}
         # What was counted before a compaction stands again in `iterations`.
-        if self._reports and not usage.get("iterations"):
-            earlier = self._reports[0]
-        self._reports = [grown(earlier, usage)]
+        earlier = {} if usage.get("iterations") else self._report_so_far
+        self._report_so_far = grown(earlier, usage)
+        self._usage = more_of(self._usage, usage_of(self._report_so_far, self._message))
 
     def _take_block(self, index: object, start: Any, data: bytes) -> None:
         """Take the announcement of a block, which may hold the beginning of it."""
@@ -247,7 +251,8 @@ class AnthropicDecoder(BlockDecoder):
             return
         self.started = True
         here = self.assembly.items.at(index_of(index))
-        if here is not None and self._is_announced(here):
+        is_repeated = here is not None and self._is_announced(here)
+        if is_repeated or start["type"] == FALLBACK:
             self.start_over()
             self._announced = 0
         block = self._begin(index_of(index), start["type"], start)
@@ -345,9 +350,7 @@ class AnthropicDecoder(BlockDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         parts = self.parts()
-        usage = None
-        if self._reports:
-            usage = usage_of(self._reports)
+        usage = self._usage
         # before the end the provider has counted only the prompt
         if usage is not None and not self._is_counted:
             usage = at_least(usage, parts)
@@ -383,9 +386,9 @@ class AnthropicDecoder(BlockDecoder):
             content = []
         parts: list[Part] = []
         for block in content:
+            if mapping_of(block).get("type") == FALLBACK:
+                parts.clear()
             parts += parts_of(block, self.provider)
-        usage = None
-        if isinstance(value.get("usage"), dict):
-            usage = usage_of([value["usage"]])
+        usage = usage_of(mapping_of(value.get("usage")), value)
         draft = self._draft(parts, usage)
         return draft.reply(error=self.error, raw=raw_of(value, body))

@@ -14,6 +14,7 @@ from attrs import define, field
 from rungwise.adapters.wires.anthropic.stream import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader, error_body
 from rungwise.adapters.wires.bedrock.plain import SERVERS
+from rungwise.adapters.wires.counts import billed, lifetimes, more_of
 from rungwise.adapters.wires.draft import (
     Draft,
     arguments_of,
@@ -61,7 +62,10 @@ _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
 """The server could not read what the model wrote; another attempt may succeed."""
 
 
-def usage_of(raw: Mapping[str, Any]) -> Usage | None:
+def usage_of(
+    raw: Mapping[str, Any],
+    around: Mapping[str, Any],
+) -> Usage | None:
     """Return the tokens of a reply, or None if there are none.
 
     Only the total shows whether the input includes cached tokens.
@@ -69,18 +73,26 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     total_input = count_of(raw.get("inputTokens"))
     output = count_of(raw.get("outputTokens"))
     read = count_of(raw.get("cacheReadInputTokens"))
-    created = count_of(raw.get("cacheWriteInputTokens"))
+    by_lifetime, long = lifetimes(raw)
+    created = max(count_of(raw.get("cacheWriteInputTokens")), by_lifetime)
     agrees = count_of(raw.get("totalTokens")) == total_input + output
     if not agrees or read + created > total_input:
         total_input += read + created  # counted beside the input
     if not total_input and not output:
         return None
-    return Usage(
+    usage = Usage(
         input_tokens=total_input,
         output_tokens=output,
         cache_read_tokens=read,
         cache_creation_tokens=created,
+        cache_creation_long_tokens=long,
     )
+    return billed(usage, raw, around)
+
+
+def _usage_in(value: Mapping[str, Any]) -> Usage | None:
+    """Return the tokens that a body or an event reports."""
+    return usage_of(mapping_of(value.get("usage")), value)
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
@@ -154,7 +166,7 @@ class ConverseDecoder(BlockDecoder):
     CALLS = ("toolUse",)
     STOP_REASONS = STOP_REASONS
 
-    _usage: Any = field(default=None, init=False)  # the provider's report
+    _usage: Usage | None = field(default=None, init=False)  # as the provider has counted
 
     def _make_reader(self) -> FrameReader:
         return FrameReader()
@@ -203,7 +215,7 @@ class ConverseDecoder(BlockDecoder):
             self._take_stop(finish_in(event, "stopReason", STOP_REASONS))
             self.done = True
         elif name == "metadata":  # which ends it
-            self._usage = event.get("usage")
+            self._usage = more_of(self._usage, _usage_in(event))
             self.assembly.held += weight_of(data)
             self.finished = self.done
         elif name.endswith("Exception"):  # which gateways may frame as any other event
@@ -304,15 +316,12 @@ class ConverseDecoder(BlockDecoder):
                 message=message,
             )
             parts = [part for part in parts if not isinstance(part, ToolCall)]
-        usage = None
-        if isinstance(self._usage, dict):
-            usage = usage_of(self._usage)
-        about = usage and usage.total_tokens
+        about = self._usage and self._usage.total_tokens
         # no reply names its model
         draft = Draft(
             parts=parts,
             stop=stop,
-            usage=usage,
+            usage=self._usage,
             about=about,
             made_up="toolu_",
         )
@@ -321,7 +330,7 @@ class ConverseDecoder(BlockDecoder):
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
         self._stop = finish_in(value, "stopReason", STOP_REASONS)
-        self._usage = value.get("usage")
+        self._usage = _usage_in(value)
         message = mapping_of(mapping_of(value.get("output")).get("message"))
         content = message.get("content")
         if not isinstance(content, list):

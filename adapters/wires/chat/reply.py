@@ -21,6 +21,7 @@ from rungwise.adapters.wires.chat.dialects import (
     found_at,
 )
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
+from rungwise.adapters.wires.counts import billed, lifetimes
 from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.parts import text_in
@@ -159,6 +160,8 @@ def _texts(values: Sequence[object]) -> Iterator[tuple[str, bool]]:
             pending += [value[name] for name in _WRITTEN if name in value]
 
 
+BILLED: Final = ("service_tier", "tool_usage")
+"""Members that say what is billed beside the tokens."""
 ABOUT: Final = ("id", "created", "model", "citations")
 """Members that distinguish one reply from others; the last holds the sources of Perplexity's."""
 
@@ -280,6 +283,11 @@ def _text_of(value: object, depth: int = 4) -> str:
     return ""
 
 
+_NOTHING: Final[Mapping[str, Any]] = {}
+_PLAIN: Final = {path[0] for paths in COUNTS.values() for path in paths if len(path) == 1}
+"""The members of a report that count tokens, and state nothing else."""
+
+
 def usage_in(value: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the usage of a completion or a chunk unchanged, or None.
 
@@ -294,17 +302,26 @@ def usage_in(value: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, A
     return None
 
 
-def usage_of(raw: Mapping[str, Any]) -> Usage | None:
+def usage_of(
+    raw: Mapping[str, Any],
+    around: Mapping[str, Any] = _NOTHING,
+) -> Usage | None:
     """Return the reported token counts, or None if there are none.
 
     Anything malformed counts as 0. Servers disagree whether the input contains the cached tokens,
     and the output the reasoning; where they report a total, it decides.
+
+    Arguments:
+        raw: the report.
+        around: the body that it stands in, which may say what else is billed.
     """
     total_input = _count(raw, "input")
     output = _count(raw, "output")
     reasoning = _count(raw, "reasoning")
     read = _count(raw, "cache_read")
-    creation = _count(raw, "cache_creation")
+    is_plain = raw.keys() <= _PLAIN and around.keys().isdisjoint(BILLED)
+    by_lifetime, long = (0, 0) if is_plain else lifetimes(raw)
+    creation = max(_count(raw, "cache_creation"), by_lifetime)
     total_input = total_input or read + _count(raw, "cache_miss")
     if not total_input and not output:
         return None
@@ -320,13 +337,15 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     elif read + creation > total_input or total == total_input + output + read + creation:
         total_input += read + creation  # counted beside the input, likewise
     output += beyond(total, total_input + output)
-    return Usage(
+    usage = Usage(
         input_tokens=total_input,
         output_tokens=output,
         cache_read_tokens=read,
         cache_creation_tokens=creation,
+        cache_creation_long_tokens=min(long, creation),
         reasoning_tokens=reasoning,
     )
+    return usage if is_plain else billed(usage, raw, around)
 
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:

@@ -17,6 +17,7 @@ from rungwise.adapters.wires.chat.tools import (
     take_call,
     take_calls,
 )
+from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
     NAMES,
     Draft,
@@ -38,6 +39,7 @@ from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
+from rungwise.fsm.values.usage import Usage
 
 TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)
@@ -67,6 +69,7 @@ class ChatDecoder(StreamDecoder):
     _aside: Aside = field(factory=Aside, init=False)
     _about: dict[str, object] = field(factory=dict, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
+    _most: Usage | None = field(default=None, init=False)  # that any report has counted
     _is_counted: bool = field(default=False, init=False)
     _finish: object = field(default=None, init=False)
     _has_strays: bool = field(default=False, init=False)  # whether data came that is no chunk
@@ -163,7 +166,9 @@ class ChatDecoder(StreamDecoder):
         parts += calls
         usage = None
         if self._usage:
-            usage = completion.usage_of(self._usage)
+            usage = completion.usage_of(self._usage, self._about)
+        if self._most is not None:
+            usage = more_of(self._most, usage)
         return Draft(
             parts=tuple(parts),
             stop=stop_of(self._finish, STOP_REASONS),
@@ -309,8 +314,9 @@ class ChatDecoder(StreamDecoder):
             self.started = True  # a reply without a choice is paid for, too
             last = completion.usage_of(usage)
             self._is_counted = last is not None and last.output_tokens > 0
+            self._most = more_of(self._most, last)
             self._usage = grown(self._usage or {}, usage)
-        for name in completion.ABOUT:
+        for name in (*completion.ABOUT, *completion.BILLED):
             if self._about.get(name) is None:
                 self._about[name] = value.get(name)
         if choice:

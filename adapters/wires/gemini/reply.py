@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
+from rungwise.adapters.wires.counts import billed
 from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in, known_word
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import list_of, text_in
@@ -115,12 +116,13 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
         guessed = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
         if guessed.output_tokens:
             return evolve(guessed, input_tokens=prompt)
-    return Usage(
+    usage = Usage(
         input_tokens=prompt,
         output_tokens=output,
         cache_read_tokens=min(prompt, count_of(raw.get("cachedContentTokenCount"))),
         reasoning_tokens=thoughts,
     )
+    return billed(usage, raw, {})
 
 
 _CALLS: Final = ("functionCall", "function_call")

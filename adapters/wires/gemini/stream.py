@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
     Draft,
     at_least,
@@ -98,7 +99,8 @@ class GeminiDecoder(StreamDecoder):
     """The kind of the open block; None if the next piece must begin another one."""
     _place: Kind = field(default=_TEXT, init=False)  # of its text in the assembly
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
-    _is_counted: bool = field(default=False, init=False)  # whether that counts the answer
+    _most: Any = field(default=None, init=False)  # that any report has counted
+    _last: Any = field(default=None, init=False)  # what the last one has counted
     _model: Any = field(default=None, init=False)
     _id: Any = field(default=None, init=False)
     _finish: Any = field(default=None, init=False)  # the provider's word for why it ended
@@ -165,14 +167,13 @@ class GeminiDecoder(StreamDecoder):
             self.started = True
             self._model = value.get("modelVersion")
             self._id = value.get("responseId")
-        usage = value.get("usageMetadata")
-        if usage and is_usage(usage):
-            self._report(usage)
+        if is_usage(value.get("usageMetadata")):
+            self._report(value["usageMetadata"])
 
     def _report(self, usage: Mapping[str, Any]) -> None:
         """Take a report of the tokens so far."""
-        last = usage_of(usage, ())
-        self._is_counted = last is not None and last.output_tokens > 0
+        self._last = usage_of(usage, ())
+        self._most = more_of(self._most, self._last)
         self._usage = grown(self._usage, usage)
 
     def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -349,9 +350,9 @@ class GeminiDecoder(StreamDecoder):
             checkpoint = checkpoint if is_at_end and reason == "length" else None
         if checkpoint:
             parts = tuple(checkpoint.before(parts))
-        usage = usage_of(self._usage, parts)
+        usage = more_of(self._most, usage_of(self._usage, parts))
         # an earlier report counted the answer up to there
-        if usage is not None and not self._is_counted:
+        if usage is not None and not (self._last and self._last.output_tokens):
             usage = at_least(usage, parts)
         about = [self._id, self._model, self._usage, text_of(parts), reasoning_of(parts)]
         draft = Draft(

@@ -12,6 +12,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
+from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
     Draft,
     arguments_of,
@@ -136,7 +137,7 @@ class OllamaDecoder(StreamDecoder):
         if isinstance(value.get("logprobs"), list):
             self.assembly.held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
         self._finish = _finish_in(value) or self._finish
-        self._usage = usage_of(value) or self._usage
+        self._usage = more_of(self._usage, usage_of(value))
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:

@@ -53,7 +53,7 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
         reason = "tool_calls"
     usage = None
     if isinstance(response.get("usage"), dict):
-        usage = usage_of(response["usage"])
+        usage = usage_of(response["usage"], response)
     about = [response.get("id"), response.get("created_at")]
     return Draft(
         parts=parts,

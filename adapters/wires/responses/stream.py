@@ -12,8 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from rungwise.adapters.wires.chat.reply import BILLED, usage_of
+from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import NATIVE, arguments_of, input_in, malformed, raw_of
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
@@ -39,6 +41,7 @@ from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.assembly.items import Names
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply
+from rungwise.fsm.values.usage import Usage
 
 _VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
 """The number of an event, and the padding that hides how long its text is."""
@@ -64,7 +67,16 @@ _PLACES: Final = {
 index there."""
 _DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
 _WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
-_ABOUT: Final = ("id", "created_at", "model", "status", "incomplete_details", NATIVE, "usage")
+_ABOUT: Final = (
+    "id",
+    "created_at",
+    "model",
+    "status",
+    "incomplete_details",
+    NATIVE,
+    "usage",
+    *BILLED,
+)
 """The members of a response that count, besides its items and its error."""
 _ARGUMENTS: Final = {
     "response.function_call_arguments.delta": ("function_call", "delta"),
@@ -83,6 +95,7 @@ class ResponsesDecoder(StreamDecoder):
 
     _events: EventReader = field(init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
+    _most: Usage | None = field(default=None, init=False)  # that any version has counted
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
@@ -167,6 +180,7 @@ class ResponsesDecoder(StreamDecoder):
             if item is not None:
                 items.append(item)
         draft = draft_of(self._response, items, self.provider)
+        draft = evolve(draft, usage=more_of(self._most, draft.usage))
         error = self.error or error_of(self._response, self.headers)
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=self._raw)
 
@@ -373,6 +387,8 @@ class ResponsesDecoder(StreamDecoder):
         for key in _ABOUT:
             if response.get(key) is not None:
                 self._response[key] = response[key]
+        if isinstance(response.get("usage"), dict):
+            self._most = more_of(self._most, usage_of(response["usage"], response))
         if status is None:
             return
         if text_in(response, "status") in ("", *UNFINISHED):

@@ -7,7 +7,7 @@ what a call can reserve, or a worst case could be passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from operator import add
@@ -17,7 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from rungwise.fsm.analysis.certificate.certificate import Certificate
-from rungwise.fsm.call.budget.costs import dearest_input, price_of_token
+from rungwise.fsm.call.budget.costs import dearest_input, dearest_output
 from rungwise.fsm.call.budget.estimate import (
     BYTES_A_TOKEN,
     MESSAGE_TOKENS,
@@ -87,6 +87,13 @@ NO_MORE_INPUT = (
 """
 
 
+def beside_tokens(prices: Iterable[Prices]) -> str:
+    """Say that what is billed beside tokens is not bounded, if any of it has a price."""
+    if any(each.units for own in prices for each, _, _ in own.every()):
+        return "; what is billed beside tokens, such as searches, is charged once it is reported"
+    return ""
+
+
 class Cost:
     """Weigh an attempt by its cost, in units.
 
@@ -115,7 +122,7 @@ class Cost:
         self.cap = cap
         self.input_tokens = input_tokens
         self.inputs = [dearest_input(each) for each in prices]
-        self.outputs = [price_of_token(each.output) for each in prices]
+        self.outputs = [dearest_output(each) for each in prices]
         start = policy.table.start
         self.start = start if start not in targets else None
         self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
@@ -304,5 +311,7 @@ class Growth:
             f"long as the caps allow; for each round of tools by {self.policy.result_tokens} "
             f"tokens of results, and by {BESIDE_RESULT} for each of {self.policy.calls_per_reply} "
             f"calls, whose ids have at most {LONGEST_NAME} bytes; and by the turn's own hints; "
-            "assumes that a compaction shortens the conversation" + NO_MORE_INPUT
+            "assumes that a compaction shortens the conversation"
+            + NO_MORE_INPUT
+            + beside_tokens(self.prices)
         )

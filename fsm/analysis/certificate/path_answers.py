@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
+from rungwise.fsm.call.budget.costs import dearest_prompt, price_of_output
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
@@ -27,6 +28,7 @@ from rungwise.fsm.engine.checker.moves import Move
 from rungwise.fsm.replies.failures.failure import Failure, Reason
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.replies.reply import Reply, StopReason
+from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
 
 JUST_BEFORE = 2.0**-32
@@ -198,6 +200,9 @@ class PathAnswers(Answers):
         price = self.prices[send.backend]
         if price is None:
             return Usage(prompt, output)
+        if price.models or price.tiers or price.cache_creation_long:
+            cost = dearest_prompt(prompt, price) + price_of_output(output, price)
+            return Usage(prompt, output, cost=as_money(cost))
         read = price.cache_read or 0.0
         created = price.cache_creation or 0.0
         if read > max(price.input, created):

@@ -41,7 +41,12 @@ from attrs import evolve
 
 from rungwise.fsm.analysis.certificate.call_search import CallSearch, Measure
 from rungwise.fsm.analysis.certificate.certificate import NEVER_ALL, WorstCase, unknown
-from rungwise.fsm.analysis.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost
+from rungwise.fsm.analysis.certificate.money import (
+    NO_MORE_INPUT,
+    OWN_TURNS,
+    Cost,
+    beside_tokens,
+)
 from rungwise.fsm.call.budget.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.chain.link import Link
@@ -237,6 +242,8 @@ def _money(search: CallSearch) -> WorstCase:
         "assumes that a compaction shortens the prompt, that each tool call in the prompt has its "
         "result, and that a paused turn holds no more than was written" + NO_MORE_INPUT
     )
+    beside = beside_tokens(priced)
+    note += beside
     if search.response_format is None:
         note += (
             "; without a JSON schema that a backend gets in words: give response_format or returns"
@@ -258,5 +265,5 @@ def _money(search: CallSearch) -> WorstCase:
         ladder = as_money(int(case.ladder))
     # A text has as many tokens as its provider reported; how many another backend counts, nobody
     # can tell.
-    is_certain = not (search.limits.get("fallbacks") and any(cost.inputs[1:]))
+    is_certain = not beside and not (search.limits.get("fallbacks") and any(cost.inputs[1:]))
     return evolve(case, value=as_money(int(case.value or 0)), ladder=ladder, is_certain=is_certain)

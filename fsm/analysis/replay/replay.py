@@ -270,6 +270,7 @@ class _TurnReplay:
             handed_off=conversation.handed_off,
             usage=tally.usage,
             cost=tally.money,
+            **tally.stated,
             seconds=tally.elapsed,
             calls=len(self.journal.calls),
             attempts=tally.attempts,

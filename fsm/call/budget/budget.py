@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.costs import Charges, bought, dearest_prompt
+from rungwise.fsm.call.budget.costs import Charges, bought, dearest_output, dearest_prompt
 from rungwise.fsm.call.budget.metering import reserve_of
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.chain.prices import Prices
@@ -189,7 +189,7 @@ class Spending(Charges):
         if money_left <= 0:
             return 0
         output_tokens = bought(money_left, prices)
-        if prices.output:
+        if dearest_output(prices):
             output_tokens -= reserve_of(bought(money, prices))
         return output_tokens
 

@@ -4,16 +4,21 @@ units.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from attrs import define, field
 
 from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.money import units_of
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 TOKENS_PRICED = 1_000_000
 """Prices are given for a million tokens."""
+
+MOST_NAMED: Final = 20
+"""How many things without a price are named: their names come from outside."""
 
 LARGEST_PRICED_CAP = 10**12
 """The most output tokens that money buys: what is free has no other limit."""
@@ -25,8 +30,16 @@ def price_of_token(price: float) -> int:
 
 
 def dearest_input(prices: Prices) -> int:
-    """Return the most that an input token can cost; what will be cached is not known beforehand."""
-    return price_of_token(max(prices.input, prices.cache_read or 0.0, prices.cache_creation or 0.0))
+    """Return the most that an input token can cost.
+
+    Nobody knows beforehand what will be cached, which model will serve, and in which tier.
+    """
+    return price_of_token(max([each.highest_input for each, _, _ in prices.every()]))
+
+
+def dearest_output(prices: Prices) -> int:
+    """Return the most that an output token can cost, likewise."""
+    return price_of_token(max([each.output for each, _, _ in prices.every()]))
 
 
 def dearest_prompt(tokens: int, prices: Prices) -> int:
@@ -35,30 +48,89 @@ def dearest_prompt(tokens: int, prices: Prices) -> int:
 
 
 def bought(money: int, prices: Prices) -> int:
-    """Return how many output tokens money buys."""
-    price = price_of_token(prices.output)
+    """Return how many output tokens money buys at least."""
+    price = dearest_output(prices)
     if price == 0:
         return LARGEST_PRICED_CAP
     return min(money // price, LARGEST_PRICED_CAP)
 
 
 def price_of_output(tokens: int, prices: Prices) -> int:
-    """Return the cost of output tokens."""
-    return tokens * price_of_token(prices.output)
+    """Return the most that output tokens can cost."""
+    return tokens * dearest_output(prices)
 
 
-def price_of(usage: Usage, prices: Prices) -> int:
-    """Return the cost of an attempt; estimated input counts at its dearest price."""
-    output = price_of_output(usage.output_tokens, prices)
+def price_of(
+    usage: Usage,
+    prices: Prices,
+) -> int:
+    """Return the price of an attempt, each part of it at that of the model and the tier that
+    served; what is estimated counts at its dearest.
+    """
+    return sum([_price_of_part(part, prices) for part in usage.by_model])
+
+
+def _price_of_part(
+    usage: Usage,
+    prices: Prices,
+) -> int:
+    own = prices.of(usage.model, usage.tier)
+    cost = 0
+    for name, count in usage.units.items():
+        cost += count * units_of(own.units.get(name, prices.units.get(name, 0.0)))
     if usage.estimated:
-        return dearest_prompt(usage.input_tokens, prices) + output
+        cost += price_of_output(usage.output_tokens, prices)
+        return cost + dearest_prompt(usage.input_tokens, prices)
+    read = own.input if own.cache_read is None else own.cache_read
+    created = own.input if own.cache_creation is None else own.cache_creation
+    long = created if own.cache_creation_long is None else own.cache_creation_long
+    long_tokens = min(usage.cache_creation_long_tokens, usage.cache_creation_tokens)
     plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
-    read = prices.input if prices.cache_read is None else prices.cache_read
-    created = prices.input if prices.cache_creation is None else prices.cache_creation
-    cost = output + plain * price_of_token(prices.input)
+    cost += usage.output_tokens * price_of_token(own.output)
+    cost += plain * price_of_token(own.input)
     cost += usage.cache_read_tokens * price_of_token(read)
-    cost += usage.cache_creation_tokens * price_of_token(created)
-    return cost
+    cost += (usage.cache_creation_tokens - long_tokens) * price_of_token(created)
+    return cost + long_tokens * price_of_token(long)
+
+
+# A provider may say what it bills. That is the cost of the attempt, whatever the prices come to.
+# But it is a number from outside, and a budget must hold whatever comes: only a finite number of 0
+# or more counts, and it never lowers what a budget is charged. One that is
+# higher than the prices is charged in full, as tokens beyond a cap are: it may be true, and then
+# nothing more may be spent.
+
+
+def cost_of(
+    usage: Usage,
+    prices: Prices | None,
+) -> int | None:
+    """Return the cost of an attempt, in units: what its provider reports, or else the price; None
+    without either.
+    """
+    if is_number(usage.cost, 0, LARGEST):
+        return units_of(usage.cost)
+    return None if prices is None else price_of(usage, prices)
+
+
+def unpriced_in(
+    usage: Usage,
+    prices: Prices,
+) -> Iterator[str]:
+    """Name what occurred and has no price of its own; it counts at the usual price, a unit as
+    nothing.
+    """
+    for part in usage.by_model:
+        own = prices.of(part.model, None)
+        if part.model is not None and own is prices:
+            yield f"model {part.model}"
+        if part.tier is not None and own.tier_named(part.tier) is None:
+            yield f"tier {part.tier}"
+        own = own.of(None, part.tier)
+        if part.cache_creation_long_tokens and own.cache_creation_long is None:
+            yield "cache_creation_long"
+        for name in part.units:
+            if name not in own.units and name not in prices.units:
+                yield f"unit {name}"
 
 
 class Paid(NamedTuple):
@@ -83,6 +155,16 @@ class Charges:
     cost: int | None = field(default=0, init=False)  # None once a backend without prices was paid
     charged_tokens: int = field(default=0, init=False)  # of the output
     charged_money: int = field(default=0, init=False)
+    cost_reported: bool = field(default=False, init=False)  # whether providers said a part of it
+    unpriced: tuple[str, ...] = field(default=(), init=False)  # what occurred without a price
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Return the fields of a result that say how its cost is known."""
+        return {
+            "cost_reported": self.cost_reported,
+            "unpriced": self.unpriced,
+        }
 
     @property
     def note(self) -> str:
@@ -99,12 +181,14 @@ class Charges:
             return
         self.usage += usage
         self.charged_tokens += charged.output_tokens
-        if prices is None:
+        cost = cost_of(usage, prices)
+        if cost is None or self.cost is None:
             self.cost = None
-            return
-        cost = price_of(usage, prices)
-        if self.cost is not None:
+        else:
             self.cost += cost
-        if charged is not usage:
-            cost = price_of(charged, prices)
-        self.charged_money += cost
+        self.charged_money += max(cost or 0, price_of(charged, prices) if prices else 0)
+        if usage.cost is not None:
+            self.cost_reported = True
+        elif prices is not None:
+            names = dict.fromkeys([*self.unpriced, *unpriced_in(usage, prices)])
+            self.unpriced = tuple(names)[:MOST_NAMED]

@@ -17,6 +17,7 @@ from rungwise.fsm.call.budget.estimate import (
 )
 from rungwise.fsm.call.budget.metering import measured, most_counted
 from rungwise.fsm.call.chain.for_backend import Proposal
+from rungwise.fsm.call.chain.prices import Prices, is_same_model
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.engine.journal.record import Evidence
@@ -57,6 +58,46 @@ def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
     most = LARGEST_PRICED_CAP if cap is None else most_counted(cap)
     prompt = max(usage.input_tokens, sent.prompt_tokens or 0)
     return evolve(usage, input_tokens=prompt, output_tokens=max(usage.output_tokens, most))
+
+
+def reported_by(
+    reply: Reply,
+    sent: Proposal,
+) -> Usage:
+    """Return the tokens that a provider reported, with the names of models, tiers and units as
+    journals show them.
+
+    What has a price has the name that the prices give it. A model that was asked for and has none
+    is not named.
+    """
+    usage = reply.usage
+    link = sent.for_backend.link
+    is_plain = usage.tier is None and not usage.units and not usage.shares
+    if is_plain and reply.model in (None, link.model):
+        return usage
+    prices = link.prices or _NO_PRICES
+    parts = []
+    for part in (evolve(usage, model=usage.model or reply.model), *usage.shares):
+        served = part.model
+        model = prices.model_named(served)
+        if model is None and served and link.model and not is_same_model(served, link.model):
+            model = sent.shown(served.rpartition("/")[2])
+        tier = prices.of(model, None).tier_named(part.tier) or sent.shown(part.tier)
+        units = {}
+        for name, count in part.units.items():
+            units[str(sent.shown(name, is_known=name in prices.units))] = count
+        parts.append(
+            evolve(
+                part,
+                model=model,
+                tier=tier,
+                units=units,
+            )
+        )
+    return evolve(parts[0], shares=parts[1:])
+
+
+_NO_PRICES: Final = Prices(0, 0)
 
 
 class TokenCounter:
@@ -143,7 +184,7 @@ class TokenCounter:
             failure: why there is no reply, or what cut it.
             was_cancelled: whether the caller ended the call.
         """
-        usage = NO_USAGE if reply is None else reply.usage
+        usage = NO_USAGE if reply is None else reported_by(reply, proposal)
         context = self.context
         cap = proposal.send.max_tokens
         link = context.chain.link

@@ -2,33 +2,169 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
 
+import attrs
 from attrs import field, frozen, validators
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import (
-    is_number,
-)
+from rungwise.fsm.values.checks import is_number
 
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""
 
+_SAME_MODEL: Final = re.compile(r"(?:[-@:](?:latest|\d{3}[\d-]{0,20}|v\d{1,3}(?::\d{1,3})?)){0,3}")
+"""What may follow the name of a model and leaves it the same: a date, or a number of a build."""
 
-def _price(instance: object, attribute: Any, value: Any) -> None:
+
+def is_same_model(
+    one: str,
+    other: str,
+) -> bool:
+    """Tell whether two names are of one model: with and without a vendor in front, or a date
+    behind.
+    """
+    shorter, longer = sorted([each.lower().rpartition("/")[2] for each in (one, other)], key=len)
+    return longer.startswith(shorter) and bool(_SAME_MODEL.fullmatch(longer[len(shorter) :]))
+
+
+def _price(
+    instance: object,
+    attribute: Any,
+    value: Any,
+) -> None:
     if not is_number(value, 0, HIGHEST_PRICE):
         form = f"a finite number of 0 or more, at most {HIGHEST_PRICE:,.0f}"
         raise ConfigurationError(f"Prices.{attribute.name} must be {form}")
+
+
+_MAY_LACK: Final = validators.optional(_price)
+
+
+def _units(
+    instance: object,
+    attribute: Any,
+    value: Mapping[str, Any],
+) -> None:
+    for price in value.values():
+        _price(instance, attribute, price)
+
+
+def _by_name(
+    instance: object,
+    attribute: Any,
+    value: Mapping[str, Prices],
+) -> None:
+    for prices in value.values():
+        if prices.models or (prices.tiers and attribute.name == "tiers"):
+            raise ConfigurationError(
+                f"Prices.{attribute.name} must hold plain prices; only a model may have tiers"
+            )
+
+
+def prices_of(value: Any) -> Prices:
+    """Return prices that may be plain values, as TOML and journals hold them: a table with the
+    names of the fields, or a list of the first ones.
+    """
+    if isinstance(value, Prices):
+        return value
+    with suppress(TypeError):
+        return Prices(**value) if isinstance(value, Mapping) else Prices(*value)
+    raise ConfigurationError(f"prices must be input and output, and may be {', '.join(_OTHERS)}")
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ConfigurationError(f"prices by name must be a table, not {type(value).__name__}")
+
+
+def _tables(value: Any) -> Mapping[str, Prices]:
+    return {name: prices_of(prices) for name, prices in _table(value).items()}
 
 
 @frozen
 class Prices:
     """Price a backend's tokens, in one currency, for a million tokens each.
 
-    A cache price of None means the input price.
+    A cache price of None means the input price; one of `cache_creation_long` means that of
+    `cache_creation`.
+
+    Arguments:
+        input, output: of a million tokens.
+        cache_read: of input tokens that were read from a cache.
+        cache_creation: of those that were put into one.
+        cache_creation_long: of those that were put into one for an hour or more.
+        models: the prices of other models that may serve, by name; each may have tiers of its own.
+        tiers: the prices of service tiers, by name.
+        units: the price of one unit beside tokens, by name, such as `{"web_search": 0.01}`.
+
+    Raises:
+        ConfigurationError: a price is no number of 0 or more.
     """
 
     input: float = field(validator=_price)
     output: float = field(validator=_price)
-    cache_read: float | None = field(default=None, validator=validators.optional(_price))
-    cache_creation: float | None = field(default=None, validator=validators.optional(_price))
+    cache_read: float | None = field(default=None, validator=_MAY_LACK)
+    cache_creation: float | None = field(default=None, validator=_MAY_LACK)
+    cache_creation_long: float | None = field(
+        default=None,
+        validator=_MAY_LACK,
+    )
+    models: Mapping[str, Prices] = field(
+        default={},
+        converter=_tables,
+        validator=_by_name,
+        hash=False,
+    )
+    tiers: Mapping[str, Prices] = field(
+        default={},
+        converter=_tables,
+        validator=_by_name,
+        hash=False,
+    )
+    units: Mapping[str, float] = field(
+        default={},
+        converter=_table,
+        validator=_units,
+        hash=False,
+    )
+
+    @property
+    def highest_input(self) -> float:
+        """Return the highest price of an input token, cached or not."""
+        cached = (self.cache_read, self.cache_creation, self.cache_creation_long)
+        return max(self.input, *[price or 0.0 for price in cached])
+
+    def every(self) -> Iterator[tuple[Prices, str | None, str | None]]:
+        """Yield all prices that may apply, each with its model and its tier; None for the usual."""
+        for model, own in ((None, self), *self.models.items()):
+            yield own, model, None
+            for tier, prices in own.tiers.items():
+                yield prices, model, tier
+
+    def model_named(self, model: str | None) -> str | None:
+        """Return the name under which a model has prices of its own, if it has."""
+        if model is None or model in self.models:
+            return model
+        return next((each for each in self.models if is_same_model(each, model)), None)
+
+    def tier_named(self, tier: str | None) -> str | None:
+        """Return the name under which a service tier has prices of its own, if it has."""
+        tier = (tier or "").lower()
+        return next((each for each in self.tiers if each.lower() == tier), None)
+
+    def of(
+        self,
+        model: str | None,
+        tier: str | None,
+    ) -> Prices:
+        """Return the prices of a model in a tier: the usual ones where it has none of its own."""
+        own = self.models.get(self.model_named(model) or "", self)
+        return own.tiers.get(own.tier_named(tier) or "", own)
+
+
+_OTHERS: Final = [each.name for each in attrs.fields(Prices)][2:]

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import asdict
 
-from rungwise.fsm.call.budget.costs import Charges, price_of
+from rungwise.fsm.call.budget.costs import Charges, cost_of
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
@@ -62,21 +62,23 @@ def first_words(text: str) -> str:
 
 def spent_in(path: Path) -> Spent:
     """Add up what a call took, from its steps."""
-    prices = _prices_in(path)
-    priced = [prices.get(step.backend) for step in path.steps if step.usage.total_tokens]
     usage = NO_USAGE
-    for step in path.steps:
+    costs = []  # of what was paid for
+    for step, units in zip(path.steps, _costs_in(path), strict=True):
         usage += step.usage
+        if step.usage != NO_USAGE:
+            costs.append(units)
+    known = [units for units in costs if units is not None]
     cost = None
-    if any(each is not None for each in (priced or prices.values())):
-        cost = as_money(sum([units for units in _costs_in(path) if units is not None]))
+    if known or (not costs and any(_prices_in(path).values())):
+        cost = as_money(sum(known))
     last = path.steps[-1]
     return Spent(
         attempts=last.attempts,
         seconds=last.at,
         usage=usage,
         cost=cost,
-        is_least=any(each is None for each in priced),
+        is_least=len(known) < len(costs),
     )
 
 
@@ -88,11 +90,7 @@ def _costs_in(path: Path) -> Iterator[int | None]:
     """Yield what each step cost, in units; None where its backend has no prices."""
     prices = _prices_in(path)
     for step in path.steps:
-        own = prices.get(step.backend)
-        if own is None:
-            yield None
-        else:
-            yield price_of(step.usage, own)
+        yield cost_of(step.usage, prices.get(step.backend))
 
 
 def money_of(path: Path) -> Iterator[float | None]:
@@ -102,7 +100,8 @@ def money_of(path: Path) -> Iterator[float | None]:
     for step in path.steps:
         own = prices.get(step.backend)
         spending.add(step.usage, step.usage, own)
-        if own is None or spending.cost is None:
+        is_known = own is not None or spending.cost_reported
+        if spending.cost is None or not is_known:
             yield None
         else:
             yield as_money(spending.cost)

@@ -11,7 +11,7 @@ from attrs import define
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link, PlainLink
-from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.call.chain.prices import Prices, prices_of
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.displayable import Displayable
 from rungwise.fsm.call.hints import Hints
@@ -214,7 +214,7 @@ _LINK = forms_of(
     prices=or_null(OBJECT),
     identities=(list_of(list_of(is_text, 2)), "a list of pairs of texts"),
 )
-_PRICES = forms_of(Prices)
+_PRICES = forms_of(Prices, **dict.fromkeys(("models", "tiers", "units"), OBJECT))
 
 
 _LATER = (
@@ -240,7 +240,7 @@ def _link(values: Mapping[str, Any], where: str) -> PlainLink:
     prices = values["prices"]
     if prices is not None:
         check_object(prices, _PRICES, ("input", "output"), f"{where}: 'prices'")
-        prices = Prices(**prices)
+        prices = prices_of(prices)
     identities = frozenset((kind, name) for kind, name in values["identities"])
     return PlainLink(**{**values, "prices": prices, "identities": identities})
 

@@ -119,7 +119,7 @@ class Outcome:
         if reply is not None and row.event == "called_tools":
             tool_calls = reply.tool_calls
         cost = None
-        if spending.cost is not None and chain.link.prices is not None:
+        if spending.cost is not None and (chain.link.prices or spending.cost_reported):
             cost = as_money(spending.cost)
         failures = []
         for index, failure in sorted(self._failures.items()):
@@ -151,6 +151,7 @@ class Outcome:
             turn=turn,
             value=value,
             raised=raised,
+            **spending.stated,
         )
 
     def _lesser_answer(self, row: Row) -> tuple[str, tuple[str, ...], tuple[Part, ...]]:

@@ -49,7 +49,8 @@ class Result(Displayable, Generic[V]):
         reasoning: the reasoning of the last reply, and its commentary.
         parts: the raw parts that `text` was stitched from.
         usage: the tokens of every attempt, discarded and aborted ones included.
-        cost: in the currency of the backends' prices; None where a backend that was asked has none.
+        cost: in the currency of the backends' prices; None where a backend that was asked has none,
+            and reported no cost either.
         seconds: from the beginning of the call to its end.
         attempts: requests sent.
         backend: the name of the backend that was asked last.
@@ -64,6 +65,9 @@ class Result(Displayable, Generic[V]):
             blocks; empty where none was paused.
         value: what `returns` asked for; None unless the outcome is `done`.
         raised: what a verdict raised.
+        cost_reported: whether providers reported the cost, or a part of it.
+        unpriced: what occurred and has no price of its own, such as `unit web_search`; a cost that
+            was not reported counts a unit as nothing then, and all else at the usual prices.
     """
 
     outcome: str
@@ -86,6 +90,8 @@ class Result(Displayable, Generic[V]):
     turn: tuple[Part, ...] = field(default=(), eq=False)
     value: V | None = field(default=None, eq=False)
     raised: Exception | None = field(default=None, eq=False)
+    cost_reported: bool = False
+    unpriced: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         # digests are for who looks at a result

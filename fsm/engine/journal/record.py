@@ -114,7 +114,8 @@ class Step:
                 plain[attribute.name] = value
         if "usage" in plain:
             counts = attrs.asdict(self.usage)
-            plain["usage"] = {name: count for name, count in counts.items() if count}
+            known = {name: each for name, each in counts.items() if each or type(each) is float}
+            plain["usage"] = known
         return plain
 
 
@@ -336,6 +337,8 @@ class Record:
                 raise ConfigurationError(f"{where} is numbered {short(document['number'])}")
             usage = document.get("usage", {})
             check_object(usage, _USAGE, (), f"{where}: 'usage'")
+            for share in usage.get("shares", ()):
+                check_object(share, _SHARE, (), f"{where}: 'usage.shares'")
             spent = document.get("spent")
             if spent and set(spent) != {*counters}:
                 raise ConfigurationError(f"{where}: 'spent' must have the counters of the journal")
@@ -357,7 +360,8 @@ class Record:
 
 _STEP = forms_of(Step, usage=OBJECT)
 _NEEDED = tuple(each.name for each in attrs.fields(Step) if each.default is attrs.NOTHING)
-_USAGE = forms_of(Usage)
+_USAGE = forms_of(Usage, shares=OBJECTS)
+_SHARE = forms_of(Usage, shares=(lambda value: value == [], "an empty list"))
 
 
 def json_of(document: Any, *, is_indented: bool = False) -> str:

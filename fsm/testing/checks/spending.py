@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from rungwise.fsm.call.budget.costs import price_of, price_of_output
+from rungwise.fsm.call.budget.costs import cost_of, price_of, price_of_output
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.table import keeps_asked_wait
@@ -69,8 +69,9 @@ def _check_sent(
         raise Dishonest(BUDGET, wrong, step)
     if step.cap is not None and step.cap < 1:
         raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}", step)
-    at_worst = Usage(step.input_tokens or 0, most_counted(step.cap or 0))
-    reserved = _cost(ended, step, at_worst)
+    at_worst = Usage(step.input_tokens or 0, most_counted(step.cap or 0), estimated=True)
+    prices = _prices(ended, step)
+    reserved = 0 if prices is None else price_of(at_worst, prices)
     if reserved > money:
         left = as_money(int(money))
         wrong = f"a request may cost {as_money(reserved):g}, and {left:g} were left"
@@ -202,7 +203,8 @@ def check_sums(ended: EndedCall) -> None:
     for step in ended.path:
         usage += step.usage
         units += _cost(ended, step)
-        if step.usage != NO_USAGE and _prices(ended, step) is None:
+        is_known = step.usage.cost is not None or _prices(ended, step) is not None
+        if step.usage != NO_USAGE and not is_known:
             is_priced = False
     if usage != ended.result.usage:
         wrong = f"the result says {ended.result.usage}, and the steps come to {usage}"
@@ -228,12 +230,9 @@ def check_chain(ended: EndedCall) -> None:
             raise Dishonest(CHAIN, wrong, step)
 
 
-def _cost(ended: EndedCall, step: Step, usage: Usage | None = None) -> int:
-    """Return the cost of a step, or of another usage at its prices, in units; 0 if unknown."""
-    prices = _prices(ended, step)
-    if prices is None:
-        return 0
-    return price_of(usage or step.usage, prices)
+def _cost(ended: EndedCall, step: Step) -> int:
+    """Return the cost of a step, in units; 0 if unknown."""
+    return cost_of(step.usage, _prices(ended, step)) or 0
 
 
 def _prices(ended: EndedCall, step: Step) -> Prices | None:

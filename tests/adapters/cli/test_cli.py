@@ -176,6 +176,8 @@ def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
             }
         ],
         "cost": None,
+        "cost_reported": False,
+        "unpriced": [],
         "attempts": 2,
         "model": "m",
         "cause": None,

@@ -219,9 +219,12 @@ def test_prices_come_from_the_file_and_no_backend_exceeds_them(
         ),
         (
             '[prices]\n"gpt-5" = [1, "x"]',
-            "prices.'gpt-5': a price must be a number from 0 to 1000000000, not 'x'",
+            "prices.'gpt-5': Prices.output must be a finite number of 0 or more",
         ),
-        ('[prices]\n"gpt-5" = [-1, nan]', "prices.'gpt-5': a price must be a number from 0"),
+        (
+            '[prices]\n"gpt-5" = [-1, nan]',
+            "prices.'gpt-5': Prices.input must be a finite number of 0 or more",
+        ),
         (
             "[chain]\nfast = 3",
             "chain.fast must be tables, one for each backend, as in [[chain.fast]]",
