@@ -138,7 +138,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
 
     Options that a backend does not support are dropped, with a note on stderr. With --json, stdout
     gets one object: outcome, text, value (what --returns asked for), tool_calls, usage, cost (null
-    without --prices), attempts, backend, model, seconds, cause, failures.
+    without a price), cost_reported, unpriced, attempts, backend, model, seconds, cause, failures.
 
     With --tools it is a turn: the tools that the model calls are run, and the model is asked again
     until it answers. Each tool has a line on stderr when it begins and when it ends (with

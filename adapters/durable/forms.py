@@ -117,7 +117,7 @@ def read_reply(plain: Mapping[str, Any]) -> Reply | Failure:
         assert isinstance(failure, Failure)
         return failure
     parts = _read_parts(values.pop("parts"))
-    usage = Usage(**values.pop("usage"))
+    usage = Usage.from_plain(values.pop("usage"))
     return Reply(parts=parts, usage=usage, failure=failure, **values)
 
 
@@ -167,7 +167,7 @@ def read_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any =
     values: Plain = {name: plain[name] for name in _OF_RESULT if name in plain}
     values["parts"] = tuple(plain["parts"])
     values["unpriced"] = tuple(plain.get("unpriced", ()))
-    values["usage"] = Usage(**plain["usage"])
+    values["usage"] = Usage.from_plain(plain["usage"])
     values["tool_calls"] = _read_parts(plain["tool_calls"])
     values["turn"] = _read_parts(plain["turn"])
     failures = [(name, _read_failure(failure)) for name, failure in plain["failures"]]
@@ -225,7 +225,7 @@ def read_turn_result(
     values |= {name: _read_parts(plain[name]) for name in _CALLS_OF_TURN}
     values["unpriced"] = tuple(plain.get("unpriced", ()))
     values["messages"] = Request(plain["messages"]).messages
-    values["usage"] = Usage(**plain["usage"])
+    values["usage"] = Usage.from_plain(plain["usage"])
     values["last"] = None
     if plain["last"] is not None:
         values["last"] = read_result(plain["last"], shapes, value)
@@ -254,7 +254,7 @@ def read_event(plain: Mapping[str, Any]) -> StreamEvent:
     if name != "Step":
         return _EVENTS[name](value)
     values = dict(value)
-    values["usage"] = Usage(**value.get("usage", {}))
+    values["usage"] = Usage.from_plain(value.get("usage", {}))
     values["facts"] = tuple(value.get("facts", ()))
     return Step(**values)
 

@@ -105,7 +105,7 @@ def more_of(
     both: dict[str, Any] = {}
     for name in COUNTS:
         both[name] = max(getattr(earlier, name), getattr(later, name))
-    both["units"] = Counter(earlier.units) | Counter(later.units)
+    both["units"] = dict(Counter(earlier.units) | Counter(later.units))
     costs = [each.cost for each in (earlier, later) if each.cost is not None]
     both["cost"] = max(costs, default=None)
     both["tier"] = later.tier or earlier.tier

@@ -112,12 +112,15 @@ def _usage_of(
         estimated: whether nobody has counted the tokens.
     """
     read, created, reasoning = shares
+    written = prompt * created // 4
     return Usage(
         input_tokens=prompt,
         output_tokens=output,
         cache_read_tokens=prompt * read // 4,
-        cache_creation_tokens=prompt * created // 4,
+        cache_creation_tokens=written,
         reasoning_tokens=output * reasoning // 4,
+        cache_creation_long_tokens=written // 2,
+        units={"search": 1},
         estimated=estimated,
     )
 

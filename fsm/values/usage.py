@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -17,14 +17,6 @@ COUNTS: Final = (
     "reasoning_tokens",
 )
 """The fields that count tokens."""
-
-
-def _units(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(counts)
-
-
-def _shares(values: Iterable[Any]) -> tuple[Usage, ...]:
-    return tuple([Usage(**each) if isinstance(each, Mapping) else each for each in values])
 
 
 @frozen
@@ -53,18 +45,11 @@ class Usage:
     estimated: bool = False
     lost: bool = False
     cache_creation_long_tokens: int = 0
-    units: Mapping[str, int] = field(
-        default={},
-        converter=_units,
-        hash=False,
-    )
+    units: Mapping[str, int] = field(factory=dict, hash=False)
     cost: float | None = None
     model: str | None = None
     tier: str | None = None
-    shares: tuple[Usage, ...] = field(
-        default=(),
-        converter=_shares,
-    )
+    shares: tuple[Usage, ...] = ()
 
     @property
     def total_tokens(self) -> int:
@@ -83,17 +68,31 @@ class Usage:
         return evolve(self, shares=(), **rest), *self.shares
 
     def __add__(self, other: Usage) -> Usage:
-        counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTS}
-        units = Counter(self.units)
-        units.update(other.units)
-        costs = [each.cost for each in (self, other) if each.cost is not None]
+        units = self.units
+        if other.units:
+            units = dict(Counter(units) + Counter(other.units))
+        cost = self.cost
+        if other.cost is not None:
+            cost = (cost or 0.0) + other.cost
+        long_tokens = self.cache_creation_long_tokens + other.cache_creation_long_tokens
         return Usage(
-            **counts,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+            cache_creation_long_tokens=long_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             units=units,
-            cost=sum(costs) if costs else None,
+            cost=cost,
             estimated=self.estimated or other.estimated,
             lost=self.lost or other.lost,
         )
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Usage:
+        """Return a usage from the plain values of its fields."""
+        shares = [cls.from_plain(share) for share in values.get("shares", ())]
+        return cls(**{**values, "shares": tuple(shares)})
 
 
 NO_USAGE = Usage()

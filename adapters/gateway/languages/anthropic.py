@@ -90,9 +90,10 @@ class _Messages(SpokenLanguage):
         input.
         """
         cached = usage.cache_read_tokens + usage.cache_creation_tokens
+        fresh = max(0, usage.input_tokens - cached)
         long = usage.cache_creation_long_tokens
         counts: dict[str, Any] = {
-            "input_tokens": max(0, usage.input_tokens - cached),
+            "input_tokens": fresh,
             "output_tokens": usage.output_tokens,
             "cache_creation_input_tokens": usage.cache_creation_tokens,
             "cache_read_input_tokens": usage.cache_read_tokens,

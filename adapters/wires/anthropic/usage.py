@@ -52,7 +52,7 @@ def usage_of(
             shares.append(counts)
     if all(kind in _BESIDE for kind in kinds):
         total += own
-    counted = more_of(own, evolve(total, shares=shares)) or own
+    counted = more_of(own, evolve(total, shares=tuple(shares))) or own
     return billed(counted, report, message) if counted.total_tokens else None
 
 

@@ -306,12 +306,11 @@ class Growth:
     @property
     def note(self) -> str:
         """Say what is counted."""
-        return (
+        note = (
             "as for a call, with a prompt that grows from call to call: by all earlier replies, as "
             f"long as the caps allow; for each round of tools by {self.policy.result_tokens} "
             f"tokens of results, and by {BESIDE_RESULT} for each of {self.policy.calls_per_reply} "
             f"calls, whose ids have at most {LONGEST_NAME} bytes; and by the turn's own hints; "
             "assumes that a compaction shortens the conversation"
-            + NO_MORE_INPUT
-            + beside_tokens(self.prices)
         )
+        return note + NO_MORE_INPUT + beside_tokens(self.prices)

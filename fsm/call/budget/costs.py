@@ -107,7 +107,7 @@ def cost_of(
     """Return the cost of an attempt, in units: what its provider reports, or else the price; None
     without either.
     """
-    if is_number(usage.cost, 0, LARGEST):
+    if usage.cost is not None and is_number(usage.cost, 0, LARGEST):
         return units_of(usage.cost)
     return None if prices is None else price_of(usage, prices)
 

@@ -94,7 +94,7 @@ def reported_by(
                 units=units,
             )
         )
-    return evolve(parts[0], shares=parts[1:])
+    return evolve(parts[0], shares=tuple(parts[1:]))
 
 
 _NO_PRICES: Final = Prices(0, 0)

@@ -345,7 +345,7 @@ class Record:
             content = frozen_copy(document.get("content"), f"{where}: 'content'")
             cls._check_content(content or {}, where)
             values = dict(document)
-            values["usage"] = Usage(**usage)
+            values["usage"] = Usage.from_plain(usage)
             values["facts"] = tuple(document.get("facts", ()))
             values["content"] = content
             yield cls.step_type(**values)

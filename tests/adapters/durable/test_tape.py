@@ -11,7 +11,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Policy, Text, testing
+from rungwise import Policy, Text, Usage, testing
 from rungwise.adapters.durable.forms import (
     plain_reply,
     plain_request,
@@ -87,6 +87,28 @@ def test_every_beginning_of_a_tape_leads_to_where_the_call_was(
         )
     assert other.result == call.result
     assert read_result(again(plain_result(call.result))) == call.result
+
+
+def test_what_is_billed_is_stored_and_results_of_earlier_releases_are_read() -> None:
+    usage = Usage(
+        input_tokens=9,
+        output_tokens=3,
+        units={"dives": 2},
+        cost=0.0,
+        shares=(Usage(2, 1, model="m"),),
+    )
+    call = new_call(Policy(), Request("Where?"), jitter=lambda: 0.0)
+    call.begin(0.0)
+    call.receive(Reply("Reeds.", stop_reason="stop", usage=usage), 1.0)
+    plain = again(plain_result(call.result))
+    assert read_result(plain) == call.result
+    assert call.result.usage.units == {"dives": 2}
+    assert again(call.tape), "the reply is on it as well"
+    for name in ("cost_reported", "unpriced"):
+        del plain[name]
+    for name in ("units", "cost", "shares"):
+        plain["usage"].pop(name, None)
+    assert read_result(plain).usage.output_tokens == 3
 
 
 def test_what_a_crash_makes_final_of_a_stream_is_handed_on_after_it() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Usage
+from rungwise.adapters.gateway.languages import anthropic, chat, responses
 from rungwise.adapters.wires.counts import more_of
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import COUNTS
@@ -463,3 +464,21 @@ def test_whatever_a_report_holds_the_usage_can_be_billed(
     assert len(usage.units) <= 20
     for part in usage.by_model:
         assert all(getattr(part, each) >= 0 for each in COUNTS)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai", "responses"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_the_gateway_writes_of_a_bill_is_read_back(name: str, streams: bool) -> None:
+    module: Any = {"anthropic": anthropic, "openai": chat, "responses": responses}[name]
+    usage = Usage(
+        input_tokens=100,
+        output_tokens=20,
+        cache_creation_tokens=60,
+        cache_creation_long_tokens=50,
+        units={"web_search": 3, "telescope": 1},
+        cost=0.0125,
+    )
+    read = reply_of(name, module.LANGUAGE.counts(usage), streams=streams).usage
+    assert (read.units, read.cost, read.input_tokens) == (usage.units, usage.cost, 100)
+    if name != "openai":  # whose form never said what was written to a cache
+        assert read == usage
