@@ -171,6 +171,7 @@ def _bad_replies() -> SearchStrategy[Reply]:
     is_cut = st.just(True)
     thoughts = st.sampled_from(("First I look at the river.", " \n", "Then at its bank."))
     calls = st.lists(tool_calls(), min_size=1, max_size=2).map(tuple)
+    some_text = st.one_of(no_text, text)
     blank = st.sampled_from(("", " ", "<think></think>"))
     nothing_visible = st.sampled_from(("", "\n", "<think>hm</think>"))
 
@@ -180,8 +181,9 @@ def _bad_replies() -> SearchStrategy[Reply]:
     reasoning_truncated = _reply("length", no_text, reasoning=thoughts)
     tools_truncated = _reply("length", no_text, tool_calls=calls)
     paused = _reply("paused", text)
+    tokens = st.sampled_from(("one", "two"))
+    goes_on = _reply("paused", some_text, interrupted=st.booleans(), continuation=tokens)
     overflowed = _reply("overflow", text)
-    some_text = st.one_of(no_text, text)
     interrupted = _reply(None, some_text, interrupted=is_cut)
     broken_off = _reply(None, text, interrupted=is_cut, failure=failures())
     unknown = _reply("unknown", text)
@@ -192,6 +194,7 @@ def _bad_replies() -> SearchStrategy[Reply]:
         reasoning_truncated,
         tools_truncated,
         paused,
+        goes_on,
         overflowed,
         interrupted,
         broken_off,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.replies.parts import ToolCall
@@ -170,14 +170,7 @@ def joined_reply(reply: Reply, shapes: Shapes, paused: Reply | None) -> Reply:
         paused: the reply before it, with the pieces of all.
     """
     if reply.interrupted and reply.continuation is None:
-        return evolve(
-            reply,
-            text="",
-            final_text=None,
-            tool_calls=(),
-            reasoning="",
-            parts=None,
-        )
+        return Reply(usage=reply.usage, interrupted=True, failure=reply.failure)
     return reply if paused is None else shapes.joined(reply, paused.pieces)
 
 
