@@ -20,7 +20,12 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import CitationPart, MediaPart, OpaquePart, Part
 from rungwise.fsm.values.frozen_map import sendable_copy
 
-_MEDIA_MEMBERS: Final = frozenset({"audio", "images"})
+_MEDIA_MEMBERS: Final = frozenset(
+    {
+        "audio",
+        "images",
+    }
+)
 _MEDIA_TYPES: Final = (
     "mime_type",
     "mimeType",

@@ -182,7 +182,12 @@ def _bad_replies() -> SearchStrategy[Reply]:
     tools_truncated = _reply("length", no_text, tool_calls=calls)
     paused = _reply("paused", text)
     tokens = st.sampled_from(("one", "two"))
-    goes_on = _reply("paused", some_text, interrupted=st.booleans(), continuation=tokens)
+    goes_on = _reply(
+        "paused",
+        some_text,
+        interrupted=st.booleans(),
+        continuation=tokens,
+    )
     overflowed = _reply("overflow", text)
     interrupted = _reply(None, some_text, interrupted=is_cut)
     broken_off = _reply(None, text, interrupted=is_cut, failure=failures())

@@ -233,7 +233,9 @@ class Checkpoint:
 
 
 def going_on(
-    reply: Reply, pieces: Sequence[tuple[str, Any]], checkpoint: Checkpoint | None
+    reply: Reply,
+    pieces: Sequence[tuple[str, Any]],
+    checkpoint: Checkpoint | None,
 ) -> Reply:
     """Return a reply with what it takes to go on from it, or to join it to the one before."""
     if checkpoint is not None:
@@ -258,7 +260,9 @@ class TextBlock:
 
 
 def parts_of(
-    order: Iterable[TextBlock | GatheredCall | Part], text_of: Callable[[Kind], str], provider: str
+    order: Iterable[TextBlock | GatheredCall | Part],
+    text_of: Callable[[Kind], str],
+    provider: str,
 ) -> tuple[Part, ...]:
     """Return the parts of a reply so far, in order."""
     parts: list[Part] = []

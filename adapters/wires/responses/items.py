@@ -46,7 +46,10 @@ _ACTIONS: Final = (
     "mcp_approval_request",
 )
 """The types of items that ask the caller to act, besides calls of tools."""
-_UNFINISHED: Final = ("in_progress", "incomplete")
+_UNFINISHED: Final = (
+    "in_progress",
+    "incomplete",
+)
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 """The members of calls that a neutral call has as well."""

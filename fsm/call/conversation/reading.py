@@ -170,7 +170,11 @@ def joined_reply(reply: Reply, shapes: Shapes, paused: Reply | None) -> Reply:
         paused: the reply before it, with the pieces of all.
     """
     if reply.interrupted and reply.continuation is None:
-        return Reply(usage=reply.usage, interrupted=True, failure=reply.failure)
+        return Reply(
+            usage=reply.usage,
+            interrupted=True,
+            failure=reply.failure,
+        )
     return reply if paused is None else shapes.joined(reply, paused.pieces)
 
 

@@ -153,7 +153,10 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "fell_silent": ("silence",),
 }
 _EVENTS: Final = {reason: event for event, reasons in _REASONS.items() for reason in reasons}
-_BY_CAUSE: Final[dict[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
+_BY_CAUSE: Final[dict[str, str]] = {
+    "content_policy": "refused",
+    "silence": "fell_silent",
+}
 """The event of a reply that broke off, by the reason of its failure; `interrupted` for any other.
 """
 CANCELLED: Final = "cancelled"
