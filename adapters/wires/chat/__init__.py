@@ -27,8 +27,8 @@ WIRE = Wire(
     " modalities moderation n prediction presence_penalty prompt_cache_key prompt_cache_options"
     " prompt_cache_retention safety_identifier service_tier store stream_options top_logprobs user"
     " verbosity web_search_options",
-    extensions="best_of chat_template_kwargs enable_thinking guided_choice guided_grammar"
-    " guided_json guided_regex min_p min_tokens models plugins provider reasoning"
+    extensions="best_of cache_control chat_template_kwargs enable_thinking guided_choice"
+    " guided_grammar guided_json guided_regex min_p min_tokens models plugins provider reasoning"
     " repetition_penalty thinking top_a top_k transforms",
     keys=(
         KeyPlace("api.openai.com *.api.openai.com", ("OPENAI_API_KEY",)),
