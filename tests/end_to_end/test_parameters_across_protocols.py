@@ -155,7 +155,8 @@ def test_it_is_sent_in_the_words_of_the_protocol_or_named(
     first = "gemini" if api != "gemini" else "anthropic"
     for given, forms in FORMS:
         name = next(iter(given))
-        made = told(serve, *([first] if behind else []), last, parameters=given)
+        chain = [first, last] if behind else [last]
+        made = told(serve, *chain, parameters=given)
         wanted = {
             place.partition(".")[2]: value
             for place, value in forms.items()
