@@ -139,15 +139,12 @@ def thinking_in(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
 def _with_own_thinking(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with `thinking` and sampling where Anthropic's own have them."""
     claudes = dict(parameters)
-    config = mapping_of(parameters.get("inferenceConfig"))
-    fields = mapping_of(parameters.get(_FIELDS))
-    own = {
-        "temperature": config.get("temperature"),
-        "top_p": config.get("topP"),
-        "top_k": fields.get("top_k"),
-        "thinking": thinking_in(parameters),
-    }
-    claudes |= {name: each for name, each in own.items() if each}
+    for place in ("inferenceConfig", _FIELDS):
+        fields = mapping_of(parameters.get(place))
+        for name in ("temperature", "top_p", "top_k", "thinking"):
+            own = INFERENCE.get(name, name)
+            if fields.get(own) is not None:
+                claudes[name] = fields[own]
     return claudes
 
 

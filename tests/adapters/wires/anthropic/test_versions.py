@@ -115,6 +115,8 @@ def test_on_bedrock_it_holds_from_4_7_on(model: str, is_sampled: bool, where: st
             "additionalModelRequestFields": {"top_k": 40},
         }
     body = body_of(made, parameters=given)
+    cold = made.lost(Request("x", parameters={"inferenceConfig": {"temperature": 0}}))
+    assert (cold == ()) is is_sampled
     if is_sampled:
         assert body["inferenceConfig"] == {"temperature": 0.5, "topP": 0.9}
         assert body["additionalModelRequestFields"] == {"top_k": 40}
