@@ -120,7 +120,6 @@ def _usage_of(
         cache_creation_tokens=written,
         reasoning_tokens=output * reasoning // 4,
         cache_creation_long_tokens=written // 2,
-        units={"search": 1},
         estimated=estimated,
     )
 

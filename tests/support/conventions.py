@@ -53,6 +53,8 @@ ATTRIBUTES: dict[str, Any] = {
     "rungwise.discarded_tokens": int,
     "rungwise.calls": int,
     "rungwise.cost": float,
+    "rungwise.cost_reported": bool,
+    "rungwise.cache_write_long_tokens": int,
     "rungwise.wait": float,
 }
 

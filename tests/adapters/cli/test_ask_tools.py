@@ -167,6 +167,8 @@ def test_json_holds_the_turn_with_the_conversation(rungwise_provider: Serve, ask
         "handed_off": [],
         "awaiting": [],
         "cost": None,
+        "cost_reported": False,
+        "unpriced": [],
         "calls": 2,
         "attempts": 2,
         "model": "m",
