@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve
-
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
-from rungwise.fsm.call.conversation.changes import GOES_ON, within, without
+from rungwise.fsm.call.conversation.changes import GOES_ON
 from rungwise.fsm.call.conversation.observation import ANSWERS, UNCLEAR, Observation
 from rungwise.fsm.call.conversation.parameters import asks_for_nothing
 from rungwise.fsm.call.conversation.reading import (
@@ -20,21 +18,18 @@ from rungwise.fsm.call.conversation.reading import (
     joined_reply,
     read_reply,
 )
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery
+from rungwise.fsm.call.run.repairs import repair_for
 from rungwise.fsm.call.run.sending import Sender
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import (
-    CANCELLED,
-    FORMAT_PARAMETER,
     Failure,
     event_of_cut,
     event_of_failure,
-    repair_of,
 )
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
@@ -51,9 +46,6 @@ _BY_STOP_WITHOUT_CALLS: Final[Mapping[str | None, str]] = {
     "paused": "paused",
 }
 """The events that a stop reason decides for a reply without tool calls, if no cap cut it."""
-
-_HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_outputs"})
-"""The parameters that ask for JSON among other things; a backend may reject them by these names."""
 
 
 def observe(
@@ -257,62 +249,15 @@ def _observe_failure(
         usage: the tokens of the attempt.
         sent: what is known of the attempt, whatever came back: fields of `Observation`.
     """
-    resolved = proposal.for_backend
-    send = proposal.send
-    rejected = failure.parameter
-    named = failure
-    if resolved.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
-        rejected = FORMAT_PARAMETER  # if something else was wrong, the next rejection drops it
-        named = evolve(failure, parameter=rejected)
-    repair = repair_of(named)
-    if rejected == FORMAT_PARAMETER and not resolved.has_json_instruction:
-        repair = None  # without it, nothing would ask for JSON
-    if rejected and proposal.repeats_secret(rejected):
-        repair = None  # no parameter has this name, and the journal would show it
-    if send.max_tokens is not None and rejected:
-        dropped = without(transcript.changes, rejected)
-        if dropped >= {*CAP_PARAMETERS}:
-            repair = None  # without a cap that the backend takes, nothing would bound its answer
-    was_tried = repair in transcript.changes.repaired
-    if repair and (was_tried or not _is_of_use(repair, proposal, transcript)):
-        repair = None
+    repair = repair_for(failure, proposal, transcript)
     event = event_of_failure(failure)
-    may_renew_key = failure.status == 401 and resolved.link.renews_key
+    may_renew_key = failure.status == 401 and proposal.for_backend.link.renews_key
     if may_renew_key and "key" not in transcript.changes.repaired:
         event = "rejected_fixably"
         repair = "key"
     found = failure.found if event == "malformed" else None
     evidence = _evidence(event, usage, proposal, failure, repair=repair)
     return Observation(evidence=evidence, found=found, **sent)
-
-
-def _is_of_use(repair: str, proposal: Proposal, transcript: Transcript) -> bool:
-    """Tell whether a repair would change the request: the same one would bring the same answer."""
-    changes = transcript.changes
-    send = proposal.send
-    resolved = proposal.for_backend
-    kind, _, detail = repair.partition(":")
-    name, _, value = detail.partition("=")
-    if kind == CANCELLED:
-        return True  # which may end otherwise
-    if kind == "output_cap":
-        return send.max_tokens is None or within(int(detail)) < send.max_tokens
-    if kind == "prefill_unsupported":
-        ends_on_answer = resolved.shapes.role_of(send.messages[-1]) == "assistant"
-        return resolved.prefills and (send.prefill or ends_on_answer)
-    if name == FORMAT_PARAMETER:
-        return name not in send.dropped  # beside it, the prompt asks for JSON in words
-    if name in changes.settings:
-        return False  # without what was set, it would be the request before
-    if kind == "parameter_unsupported":
-        repaired = evolve(send, dropped=resolved.dropped(without(changes, name)))
-    elif kind == "wrong_endpoint":
-        repaired = evolve(send, parameters={**send.parameters, name: value})
-    elif kind == "reasoning_signature":
-        repaired = evolve(send, portable=True, unsigned=True, restore_reasoning=False)
-    else:
-        repaired = evolve(send, restore_reasoning=True)
-    return resolved.link.differs(send, repaired)
 
 
 def _observe_cut(
