@@ -149,8 +149,7 @@ def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> 
     return later
 
 
-NATIVE: Final = "native_finish_reason"
-"""Where OpenRouter writes what the server behind it has said [reVrost/go-openrouter#43]."""
+NATIVE: Final = "native_finish_reason"  # of OpenRouter [reVrost/go-openrouter#43]
 
 NAMES: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason")
 """The names of a finish reason in all protocols."""

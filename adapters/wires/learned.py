@@ -166,15 +166,14 @@ def _changed(old: Lessons, add: Lessons, remove: Lessons) -> Lessons:
     if add.dropped & CAPS:
         dropped -= CAPS  # what is new about the cap replaces the old: one of its names must stay
     dropped |= add.dropped
-    no_prefill = old.no_prefill or add.no_prefill
+    no_prefill = (old.no_prefill or add.no_prefill) and not remove.no_prefill
     restores = old.restore_reasoning or add.restore_reasoning
-    largest = add.largest_output or old.largest_output
     return evolve(
         old,
         dropped=dropped - remove.dropped,
-        no_prefill=no_prefill and not remove.no_prefill,
+        no_prefill=no_prefill,
         restore_reasoning=restores and not remove.restore_reasoning,
-        largest_output=largest,
+        largest_output=add.largest_output or old.largest_output,
         misplaced=old.misplaced or add.misplaced,
     )
 

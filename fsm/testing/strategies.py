@@ -181,7 +181,7 @@ def _bad_replies() -> SearchStrategy[Reply]:
     tools_truncated = _reply("length", no_text, tool_calls=calls)
     paused = _reply("paused", text)
     tokens = st.sampled_from(("one", "two"))
-    goes_on = _reply(
+    paused |= _reply(
         "paused",
         some_text,
         interrupted=st.booleans(),
@@ -198,7 +198,6 @@ def _bad_replies() -> SearchStrategy[Reply]:
         reasoning_truncated,
         tools_truncated,
         paused,
-        goes_on,
         overflowed,
         interrupted,
         broken_off,

@@ -118,7 +118,7 @@ def test_host_model_and_key_share_health_and_lessons() -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_next_tier_is_asked_where_the_first_has_no_room(status: int) -> None:
-    replies = [*[ScriptedReply(status=status, headers={"retry-after": "600"})], ANSWER]
+    replies = [ScriptedReply(status=status, headers={"retry-after": "600"}), ANSWER]
     with provider_of(*replies) as provider:
         place: dict[str, Any] = {"model": "m", "base_url": provider.base_url, "api_key": KEY}
         chain = PAIRS["flex, then standard"](place)

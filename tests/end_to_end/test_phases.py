@@ -33,8 +33,16 @@ def play(stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture, mode: str)
 
 def said(number: int, text: str, phase: str | None = None) -> dict[str, Any]:
     part = {"type": "output_text", "text": text, "annotations": []}
-    item = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed"}
-    return {**item, "content": [part], **({"phase": phase} if phase else {})}
+    item: dict[str, Any] = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+    }
+    item["content"] = [part]
+    if phase:
+        item["phase"] = phase
+    return item
 
 
 def commented(*, answer: str = TEXT, phase: str | None = "final_answer") -> list[dict[str, Any]]:

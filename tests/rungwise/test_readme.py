@@ -138,7 +138,7 @@ def test_the_tests_to_copy_are_the_examples() -> None:
         _, _, code = (
             (ROOT / f"tests/examples/test_{name}.py")
             .read_text(encoding="utf-8")
-            .partition("\nfrom ")
+            .partition("\nimport ")
         )
         page = (ROOT / "docs/pages/fuzzing.md").read_text(encoding="utf-8")
-        assert f"# test_{name}.py\nfrom {code}```" in page
+        assert f"# test_{name}.py\nimport {code}```" in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rungwise.adapters.wires.chat.reply import usage_of
+from rungwise.adapters.wires.chat.reply import BILLED, usage_of
 from rungwise.adapters.wires.draft import NATIVE, Draft, classified, decisive, stop_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.parts import mapping_of
@@ -30,6 +30,17 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 """
 UNFINISHED: Final = ("queued", "in_progress")
 """The values of `status` of a response that is not there yet."""
+ABOUT: Final = (
+    "id",
+    "created_at",
+    "model",
+    "status",
+    "incomplete_details",
+    NATIVE,
+    "usage",
+    *BILLED,
+)
+"""The members of a response that count, besides its items and its error."""
 
 
 def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.wires.chat.reply import BILLED, usage_of
+from rungwise.adapters.wires.chat.reply import usage_of
 from rungwise.adapters.wires.counts import more_of
-from rungwise.adapters.wires.draft import NATIVE, arguments_of, input_in, malformed, raw_of
+from rungwise.adapters.wires.draft import arguments_of, input_in, malformed, raw_of
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -30,6 +30,7 @@ from rungwise.adapters.wires.responses.items import (
     envelope_of,
 )
 from rungwise.adapters.wires.responses.reply import (
+    ABOUT,
     STOP_REASONS,
     UNFINISHED,
     draft_of,
@@ -67,17 +68,6 @@ _PLACES: Final = {
 index there."""
 _DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
 _WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
-_ABOUT: Final = (
-    "id",
-    "created_at",
-    "model",
-    "status",
-    "incomplete_details",
-    NATIVE,
-    "usage",
-    *BILLED,
-)
-"""The members of a response that count, besides its items and its error."""
 _ARGUMENTS: Final = {
     "response.function_call_arguments.delta": ("function_call", "delta"),
     "response.custom_tool_call_input.delta": (CUSTOM, "delta"),
@@ -384,7 +374,7 @@ class ResponsesDecoder(StreamDecoder):
         status = _ENDS.get(name)
         if status is not None:
             self._take_output(list_of(response.get("output")))
-        for key in _ABOUT:
+        for key in ABOUT:
             if response.get(key) is not None:
                 self._response[key] = response[key]
         if isinstance(response.get("usage"), dict):

@@ -45,7 +45,6 @@ class Proposer:
         chain = context.chain
         spending = context.spending
         rung = context.position.state
-        link = chain.link
         if resolved is None or resolved.backend != chain.index:
             resolved = ForBackend.of(
                 context.request, chain, context.policy.handful, context.judge.returns
@@ -59,11 +58,11 @@ class Proposer:
             composed = Composed(transcript.messages)
         else:
             prefills = resolved.prefills and chain.index not in changes.without_prefill
-            composed = transcript.compose(chain.shapes, prefills, link.echoes)
+            composed = transcript.compose(chain.shapes, prefills, chain.link.echoes)
             if resolved.expects_json:
                 hints = context.policy.hints
                 composed = with_json_instruction(
-                    composed, resolved.request, link, hints, chain.shapes, dropped
+                    composed, resolved.request, chain.link, hints, chain.shapes, dropped
                 )
             composed = evolve(composed, added_tokens=composed.added_tokens + resolved.schema_tokens)
             if spending.needs_prices:
@@ -92,9 +91,8 @@ class Proposer:
             headers=resolved.headers,
             parameters=parameters,
             tools=resolved.tools,
+            continuation=changes.continuation,
         )
-        if changes.continuation is not None:
-            send = evolve(send, continuation=changes.continuation)
         return Proposal(send, composed.reading, resolved, prompt)
 
     def shortfall(self, proposal: Proposal, wait: float) -> str | None:

@@ -274,7 +274,9 @@ def test_every_iteration_is_counted_for_its_own_model(
 
 def block(index: int, kind: str, **members: Any) -> list[dict[str, Any]]:
     """Return the events of a block that comes in one piece."""
-    begun = {"type": kind, **(members if kind == "fallback" else {})}
+    begun = {"type": kind}
+    if kind == "fallback":
+        begun |= members
     events: list[dict[str, Any]] = [
         {"type": "content_block_start", "index": index, "content_block": begun}
     ]

@@ -613,8 +613,10 @@ def test_another_answer_is_no_part_of_a_reply() -> None:
 
 
 def of_gemini(*parts: Any, finish: str | None = None) -> Any:
-    candidate = {"content": {"role": "model", "parts": [*parts]}}
-    return {"candidates": [{**candidate, **({"finishReason": finish} if finish else {})}]}
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": [*parts]}}
+    if finish:
+        candidate["finishReason"] = finish
+    return {"candidates": [candidate]}
 
 
 def of_ollama(text: str, *calls: Any, done: bool = False) -> bytes:
