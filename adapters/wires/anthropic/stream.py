@@ -32,7 +32,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -227,7 +227,7 @@ class AnthropicDecoder(BlockDecoder):
         self._message = about
         self.assembly.held += weight_of(data)
         self._report(message.get("usage"))
-        for index, block in enumerate(list_of(message.get("content"))):
+        for index, block in enumerate(blocks_in(message.get("content"), type="text")):
             self._take_block(index, block, b"")
             self._end(index)
         self._announced = len(self.assembly.items.all)
@@ -379,11 +379,10 @@ class AnthropicDecoder(BlockDecoder):
         self._message = value
         self._stop = finish_in(value, "stop_reason", STOP_REASONS)
         self._details = value.get("stop_details")
-        content = value.get("content")
-        if not isinstance(content, list):
-            if not self.error and not self._stop:
-                return malformed("the body has no content")
-            content = []
+        content = blocks_in(value.get("content"), type="text")
+        is_empty = not content and not isinstance(value.get("content"), list)
+        if is_empty and not self.error and not self._stop:
+            return malformed("the body has no content")
         parts: list[Part] = []
         for block in content:
             if mapping_of(block).get("type") == FALLBACK:

@@ -28,7 +28,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -229,7 +229,13 @@ class ConverseDecoder(BlockDecoder):
         start: Any,
         data: bytes,
     ) -> None:
-        """Begin a block that is announced, such as a call, a picture, or a server tool's result."""
+        """Begin a block that is announced, such as a call, a picture, or a server tool's result.
+
+        A text needs no announcement; where one brings it, it is the first piece.
+        """
+        if text := text_in(start, "text"):
+            self._take_delta(index, {"text": text}, data)
+            return
         for kind, about in mapping_of(start).items():
             if isinstance(about, dict):
                 self.started = True
@@ -332,13 +338,12 @@ class ConverseDecoder(BlockDecoder):
         self._stop = finish_in(value, "stopReason", STOP_REASONS)
         self._usage = _usage_in(value)
         message = mapping_of(mapping_of(value.get("output")).get("message"))
-        content = message.get("content")
-        if not isinstance(content, list):
+        content = blocks_in(message.get("content"))
+        if not content and not isinstance(message.get("content"), list):
             if value.get("__type") or value.get("message"):
                 self.error = classified(None, self.headers, body)
             elif not self._stop:
                 return malformed("the body has no message")
-            content = []
         parts: list[Part] = []
         for block in content:
             parts += parts_of(block, self.provider)

@@ -24,7 +24,7 @@ from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.counts import billed, lifetimes
 from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.parts import text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, text_in
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.values.usage import Usage
@@ -236,14 +236,12 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     content = message.get("content") or text_in(message.get("audio"), "transcript")
     if isinstance(content, str):
         return content, reasoning, refusal
-    if not isinstance(content, list):
-        return "", reasoning, refusal
     texts: dict[str, list[str]] = {
         "text": [],
         "thinking": [],
         "refusal": [],
     }
-    for part in content:
+    for part in blocks_in(content):
         kind = "text"
         if isinstance(part, dict):
             kind = str(part.get("type", "text"))

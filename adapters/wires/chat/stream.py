@@ -184,6 +184,8 @@ class ChatDecoder(StreamDecoder):
         choice = completion.first_choice(value)
         error = completion.error_in(value, choice, body)
         message = choice.get("message") or choice.get("delta")
+        if isinstance(message, str):
+            message = {"content": message}
         if not isinstance(message, dict):
             is_paid = bool(completion.usage_in(value, choice))
             if not error and not choice.get("finish_reason") and not is_paid:

@@ -25,7 +25,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import mended
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import Aside, MediaSoFar
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
@@ -81,6 +81,15 @@ _MESSAGE: Final = frozenset({"role", "content", "thinking"})
 _LISTS: Final = frozenset({"logprobs"})
 
 
+def _text_in(value: Mapping[str, Any], message: Any) -> str:
+    """Return the text of a line: that of its message, or its `response`, as `/api/generate` has
+    it.
+    """
+    content = message.get("content") if isinstance(message, Mapping) else message
+    blocks = blocks_in(content or value.get("response"))
+    return "".join([text_in(block, "text") for block in blocks])
+
+
 @define(eq=False, repr=False)
 class OllamaDecoder(StreamDecoder):
     """Turn the lines of one streamed reply into deltas, and at its end into a reply."""
@@ -126,11 +135,11 @@ class OllamaDecoder(StreamDecoder):
         is_error: bool,
     ) -> None:
         """Take the object of any other line."""
-        message = value.get("message")
+        message = value.get("message", value.get("response"))
         is_last = value.get("done") is True
         if is_last and self._came(message):
             message = {}
-        if isinstance(message, dict) or is_last:
+        if isinstance(message, dict | str) or is_last:
             self._take_message(value, message)
         elif not value.get("error"):
             self.letters_beside += len(data)
@@ -164,7 +173,7 @@ class OllamaDecoder(StreamDecoder):
             self._created = value.get("created_at")
         if thought := text_in(message, "thinking"):
             self.take_piece(_KINDS["thinking"], thought)
-        if text := text_in(message, "content"):
+        if text := _text_in(value, message):
             self.take_piece(_KINDS["content"], text)
         self._media.take(mapping_of(message), self.provider)
         calls = calls_in(message) or calls_in(value)
@@ -216,16 +225,16 @@ class OllamaDecoder(StreamDecoder):
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
         error = classified(None, self.headers, body) if value.get("error") else None
-        message = value.get("message")
+        message = value.get("message", value.get("response"))
         is_done = value.get("done") is True
-        if not isinstance(message, dict) and not error and not is_done:
+        if not isinstance(message, dict | str) and not error and not is_done:
             return malformed("the body has neither a message nor an end")
         self._model = value.get("model")
         self._created = value.get("created_at")
         self._finish = _finish_in(value)
         self._usage = usage_of(value)
         self._media.take(mapping_of(message), self.provider)
-        text = mended(text_in(message, "content"))
+        text = mended(_text_in(value, message))
         reasoning = mended(text_in(message, "thinking"))
         draft = self._draft(text, reasoning, calls_in(message) or calls_in(value))
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))

@@ -146,6 +146,24 @@ def mapping_of(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def blocks_in(content: Any, **members: Any) -> list[Any]:
+    """Return the blocks of a content. Some servers write a bare text or a single block in place of
+    a list, or bare texts among the blocks.
+
+    Arguments:
+        content: what stands there.
+        members: of a block of text, beside `text`.
+    """
+    if isinstance(content, str | Mapping):
+        content = [content]
+    blocks = []
+    for each in list_of(content):
+        if isinstance(each, str) and each:
+            each = {**members, "text": each}
+        blocks.append(each)
+    return blocks
+
+
 def list_of(value: Any) -> list[Any]:
     """Return a list unchanged, and an empty one for anything else."""
     return list(value) if isinstance(value, list | tuple) else []

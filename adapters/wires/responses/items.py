@@ -14,7 +14,7 @@ from attrs import define, field
 from rungwise.adapters.wires.draft import arguments_of, classified, input_in
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.assembly.gathered import GatheredText
@@ -153,7 +153,8 @@ def _commentary(item: Mapping[str, Any], provider: str, refusals: list[str]) -> 
 
 def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a message."""
-    return [part for part in list_of(item.get("content")) if isinstance(part, dict)]
+    parts = blocks_in(item.get("content"), type=TEXTS[0])
+    return [part for part in parts if isinstance(part, dict)]
 
 
 def envelope_of(item: Mapping[str, Any]) -> Body:
@@ -210,6 +211,17 @@ def as_item(role: str, content: str | list[Body]) -> Body:
     llama.cpp takes no assistant's without its type (400) [ggml-org/llama.cpp].
     """
     return {"type": "message", "role": role, "content": content}
+
+
+def items_in(response: Mapping[str, Any]) -> list[Any]:
+    """Return the items of a response. A bare text among them, or only in `output_text`, is a
+    message.
+    """
+    items = []
+    output = response.get("output") or response.get("output_text")
+    for each in [output] if isinstance(output, str) else list_of(output):
+        items.append(as_item("assistant", each) if isinstance(each, str) else each)
+    return items
 
 
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:

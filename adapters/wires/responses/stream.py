@@ -28,6 +28,7 @@ from rungwise.adapters.wires.responses.items import (
     ResponseItem,
     contents_of,
     envelope_of,
+    items_in,
 )
 from rungwise.adapters.wires.responses.reply import (
     ABOUT,
@@ -178,10 +179,10 @@ class ResponsesDecoder(StreamDecoder):
         """Read the response of a whole body."""
         output = value.get("output")
         status = text_in(value, "status")
-        is_response = status in STOP_REASONS or status in UNFINISHED
+        is_response = status in STOP_REASONS or status in UNFINISHED or "output_text" in value
         if not (isinstance(output, list) or value.get("error") or is_response):
             return malformed("the body is no response")
-        draft = draft_of(value, list_of(output), self.provider)
+        draft = draft_of(value, items_in(value), self.provider)
         error = error_of(value, self.headers) or unfinished(value, draft)
         return draft.reply(error=error, raw=raw_of(value, body))
 
@@ -373,7 +374,7 @@ class ResponsesDecoder(StreamDecoder):
         self.started = True
         status = _ENDS.get(name)
         if status is not None:
-            self._take_output(list_of(response.get("output")))
+            self._take_output(items_in(response))
         for key in ABOUT:
             if response.get(key) is not None:
                 self._response[key] = response[key]
