@@ -389,7 +389,7 @@ class RedisStore:
             Whether it was still there; None if the server is away.
         """
         value = written(health, key.name)
-        last_end = max(health.until, health.tried_until)
+        last_end = max(self.now(), health.until, health.tried_until)
         milliseconds = int(1000 * (last_end - self.now() + KEPT))
         arguments = [self._seen.get(key, ""), value, max(milliseconds, 1000)]
         command = ("swap", [self._name(key.digest)], arguments)
