@@ -123,7 +123,7 @@ class Client(Turns, Closing, AsyncClosing):
         }
         connections = Connections(http, async_http, max_connections)
         deadlines = Deadlines(clocks.clock, clocks.wall_clock, header_name(deadline_header))
-        shared = shared_of(health, store, clocks.clock, clocks.wall_clock, chain)
+        shared = shared_of(health, store, clocks.clock, clocks.wall_clock, chain, policy)
         throttle = throttle_of(retry_share)
         self.runtime = Runtime(
             chain=chain,

@@ -163,7 +163,12 @@ def check_policy(policy: object) -> Policy:
 
 
 def shared_of(
-    health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[Backend]
+    health: object,
+    store: object,
+    clock: Clock,
+    wall_clock: Clock,
+    chain: Iterable[Backend],
+    policy: Policy,
 ) -> Shared | None:
     """Return what calls share: the health of backends, quotas, and, behind a URL only, budgets.
 
@@ -172,6 +177,7 @@ def shared_of(
         store: the URL of a Redis server; None for the memory of this process.
         clock, wall_clock: return seconds; see `rungwise.testing.Clocks`.
         chain: the backends, which may have quotas.
+        policy: of the client, whose clocks are the measure of silence.
 
     Raises:
         ConfigurationError: `health` or `store` is something else.
@@ -192,7 +198,7 @@ def shared_of(
 
         budgets = RedisStore(store, clock)
     memory = MemoryStore(clock) if budgets is None else budgets
-    watch = None if health is None else Watch(memory, health, wall_clock)
+    watch = None if health is None else Watch(memory, health, wall_clock, policy)
     return Shared(memory, watch, has_quotas, budgets)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, field, frozen
 
@@ -16,6 +16,7 @@ from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.health.health import NO_SYMPTOM, BackendHealth, Health, Symptom, symptom_of
 from rungwise.fsm.health.table import CLOSED, HALF_OPEN
@@ -37,6 +38,9 @@ sent, and whether as a probe.
 LONGEST_ATTEMPT = 600.0
 """Seconds that an attempt may last where the policy sets no limit."""
 
+NEARLY: Final = 0.99
+"""The share of a time at which it counts as over: clocks are read one after the other."""
+
 MARGIN = 60.0
 """Seconds on top of it, to wait before the attempt is sent and to report it afterwards."""
 
@@ -53,6 +57,7 @@ class Watch:
     store: Store
     rules: Health
     wall_clock: Callable[[], float]  # returns the seconds since 1970, for journals
+    policy: Policy = DEFAULT_POLICY  # that of the client, which says how long calls usually wait
 
     def seen(self, chain: Sequence[Backend]) -> dict[str, BackendHealth]:
         """Return what is remembered of the backends of a chain, by name; of several keys, each."""
@@ -73,6 +78,19 @@ class Watch:
         key = self.store.key_of(link)
         now = self.store.now()
         perform(self.store, self.store.note(key, symptom, self.rules, sent_at=now, was_probe=False))
+
+    def patience(self, limit: float | None, links: int) -> float:
+        """Return how long an attempt of the client's own policy may last, in seconds.
+
+        Arguments:
+            limit: the clock that ends it.
+            links: how many backends share the seconds of the budget.
+        """
+        seconds = self.policy.budget.seconds
+        limits = [LONGEST_ATTEMPT if limit is None else limit]
+        if seconds is not None:
+            limits.append(seconds / links)
+        return min(limits)
 
     def reason(self, health: BackendHealth) -> str:
         """Say until when a backend is not asked, and why, as journals do."""
@@ -95,6 +113,7 @@ class CallHealth:
     # the key of the backend that the call may try, until it has reported
     _probe: Any = field(default=None, init=False)
     _sent_at: float = field(default=0.0, init=False)
+    _stall: float | None = field(default=None, init=False)  # the call allows between pieces
     # a backend, and the reports of its keys that were denied one after the other
     _denied: tuple[int, list[Report]] | None = field(default=None, init=False)
 
@@ -115,6 +134,7 @@ class CallHealth:
             What the call sends to the first place that may be asked; None if that ended the call.
         """
         store = self.watch.store
+        self._stall = call.policy.timeouts.stall
         following: Send | None = send
         while following is not None and places:
             keys = [self._key_of(*place) for place in places]
@@ -178,7 +198,9 @@ class CallHealth:
         Arguments:
             observation: what came back; None if the attempt has shown nothing of its backend.
         """
-        symptom = NO_SYMPTOM if observation is None else symptom_of(observation)
+        symptom = NO_SYMPTOM
+        if observation is not None and not self._is_hasty(observation):
+            symptom = symptom_of(observation)
         key = self._key
         probe = self._probe
         self._key = None
@@ -194,6 +216,25 @@ class CallHealth:
         note = self.watch.store.note
         for where, shown, sent_at, was_probe in reports:
             yield from note(where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe)
+
+    def _is_hasty(self, observation: Observation) -> bool:
+        """Tell whether an attempt was ended by a clock that is shorter than the client's own: that
+        a caller is in a hurry says nothing of a backend.
+        """
+        failure = observation.failure
+        if self._place is None or failure is None or failure.reason not in ("silence", "timeout"):
+            return False
+        own = self.watch.policy.timeouts
+        link = self.chain[self._place[0]]
+        if failure.reason == "timeout":
+            limit: float | None = min(own.connect, own.total or LONGEST_ATTEMPT)
+        elif observation.reply is None:
+            limit = link.first_token or own.first_token
+        else:  # how long the last pause was is not known
+            is_shorter = (self._stall or LONGEST_ATTEMPT) < (own.stall or LONGEST_ATTEMPT)
+            return link.stall is None and is_shorter
+        lasted = self.watch.store.now() - self._sent_at
+        return lasted < NEARLY * self.watch.patience(limit, len(self.chain))
 
     def _key_of(self, backend: int, key: int) -> Any:
         link = self.chain[backend]

@@ -342,3 +342,48 @@ def test_what_is_no_share_and_what_are_no_rules_is_refused(
 ) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=f"{name} must be {says}, or None"):
         Client(lake.chain, **{name: value})
+
+
+# a caller in a hurry
+
+
+HURRIED = {
+    "first token": rungwise.Timeouts(first_token=0.2),
+    "total": rungwise.Timeouts(total=0.2),
+}
+
+
+def hanging(request: ReceivedRequest) -> ScriptedReply:
+    """Say nothing for longer than any clock of a test, and shorter than the client's."""
+    return ScriptedReply(text="In the reeds.", delay=3.0)
+
+
+@pytest.mark.parametrize("clock", HURRIED)
+def test_the_clock_of_a_call_in_a_hurry_says_nothing_of_the_backend(
+    mode: str, lake: Lake, clock: str
+) -> None:
+    lake.reply = hanging
+    hurried = Policy(timeouts=HURRIED[clock])
+    with Caller(mode, lake.chain) as caller:
+        for _ in range(3):
+            assert caller.ask(policy=hurried).text == OTHER.text
+        assert caller.client.health()[lake.chain[0].name].state == "closed"
+    assert lake.counts[0] == 3
+
+
+def test_a_deadline_of_a_call_says_nothing_of_the_backend_either(mode: str, lake: Lake) -> None:
+    lake.reply = hanging
+    hurried = Policy(budget=Budget(seconds=1.0))
+    with Caller(mode, lake.chain) as caller:
+        for _ in range(3):
+            caller.ask(policy=hurried)
+        assert caller.client.health()[lake.chain[0].name].state == "closed"
+
+
+@pytest.mark.parametrize("clock", HURRIED)
+def test_the_client_s_own_clocks_are_evidence(mode: str, lake: Lake, clock: str) -> None:
+    lake.reply = hanging
+    with Caller(mode, lake.chain, policy=Policy(timeouts=HURRIED[clock])) as caller:
+        for _ in range(3):
+            assert caller.ask().text == OTHER.text
+    assert lake.counts[0] == 2
