@@ -33,6 +33,7 @@ from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import LAST
 from rungwise.fsm.values.money import as_money
+from rungwise.fsm.values.usage import NO_USAGE
 
 NAMED: Final = (
     "outcomes",
@@ -135,7 +136,7 @@ class Stats:
         if step.first_token is not None:
             self._count(group, "first_token", step.first_token)
         usage = step.usage
-        if usage.total_tokens:
+        if usage != NO_USAGE:
             self._count(group, "amounts", "input_tokens", usage.input_tokens)
             self._count(group, "amounts", "output_tokens", usage.output_tokens)
             cost = cost_of(usage, prices)

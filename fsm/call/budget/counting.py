@@ -73,7 +73,7 @@ def reported_by(
     usage = reply.usage
     link = sent.for_backend.link
     is_plain = usage.tier is None and not usage.units and not usage.shares
-    if is_plain and reply.model in (None, link.model):
+    if usage == NO_USAGE or (is_plain and reply.model in (None, link.model)):
         return usage
     prices = link.prices or _NO_PRICES
     parts = []

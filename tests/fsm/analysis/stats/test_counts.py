@@ -38,7 +38,7 @@ def recounted(
     for journal, started in journals:
         models = {link.name: link.model or "-" for link in CHAIN}
         last = day_of(started), models[journal.steps[-1].backend]
-        yield last, "outcomes", journal.outcome
+        yield last, "outcomes", journal.outcome or "not ended"
         for step in journal.steps:
             group = day_of(started), models[step.backend]
             if step.event == "sent":
