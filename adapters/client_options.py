@@ -216,6 +216,16 @@ def throttle_of(share: object) -> RetryThrottle | None:
 _warned: Final[set[str]] = set()
 
 
+def _says(library: str, *names: str) -> bool:
+    """Tell what a function of a library says; False for a library that nobody has imported, which
+    has no loop that runs, or that another thread is just importing.
+    """
+    found: Any = sys.modules.get(library)
+    for name in names:
+        found = getattr(found, name, None)
+    return callable(found) and bool(found())
+
+
 def check_sync(name: str, cancellation: object, compactor: object) -> None:
     """Refuse a cancellation of another type, and a compactor that a thread cannot await; warn once
     in an event loop.
@@ -228,12 +238,8 @@ def check_sync(name: str, cancellation: object, compactor: object) -> None:
         raise ConfigurationError(
             "the compactor is a coroutine function; only what is asynchronous can await it"
         )
-    # if nobody imported one, it does not run
-    asyncio = sys.modules.get("asyncio")
-    trio = sys.modules.get("trio")
-    is_in_asyncio = asyncio is not None and asyncio._get_running_loop() is not None
-    is_in_trio = trio is not None and trio.lowlevel.in_trio_run()
-    if (is_in_asyncio or is_in_trio) and name not in _warned:
+    is_in_loop = _says("asyncio", "_get_running_loop") or _says("trio", "lowlevel", "in_trio_run")
+    if is_in_loop and name not in _warned:
         _warned.add(name)
         keyword = "await" if name in ("call", "turn") else "async with"
         warnings.warn(

@@ -110,9 +110,10 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Call it, and report."""
         try:
-            sniffio = sys.modules.get("sniffio")
-            if sniffio is not None:  # a tool in a thread may run an event loop of its own
-                self._context.run(sniffio.current_async_library_cvar.set, None)
+            # a tool in a thread may run an event loop of its own; another may just be importing it
+            sniffed = getattr(sys.modules.get("sniffio"), "current_async_library_cvar", None)
+            if sniffed is not None:
+                self._context.run(sniffed.set, None)
             returned = ToolReturn(self._context.run(self._called))
         except BaseException as error:
             returned = ToolReturn(error=error)

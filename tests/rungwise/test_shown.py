@@ -7,13 +7,15 @@ from __future__ import annotations
 import pydoc
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import rungwise
 from rungwise import Budget, Client, Limits, Policy, TurnPolicy, verify
-from rungwise.core import Call, PlainLink, Reply, Request, Turn
+from rungwise.core import Call, PlainLink, Reply, Request, ToolCall, Turn
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 
 def journal() -> rungwise.Journal:
@@ -103,3 +105,26 @@ def test_a_call_within_an_event_loop_warns_once_and_names_the_other(loop: str) -
     assert all(line.startswith("<string>: client.") for line in shown)
     for name in ("client.acall(", "client.aturn(", "client.astream(", "client.astream_turn("):
         assert sum(name in line for line in shown) == 1
+
+
+@pytest.mark.parametrize("library", ["asyncio", "trio", "trio.lowlevel", "sniffio"])
+def test_a_library_that_another_thread_is_just_importing_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    """Its module is there, and has no members yet."""
+    package, _, name = library.partition(".")
+    half = ModuleType(package)
+    if name:
+        setattr(half, name, ModuleType(library))
+    monkeypatch.setitem(sys.modules, package, half)
+    replies = [ScriptedReply(tool_calls=[ToolCall("c1", "look", "{}")]), ScriptedReply(text="In reeds.")]
+    with EmbeddedProvider(Script(replies)) as provider:
+        backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="")
+        with Client([backend], health=None) as client:
+            assert client.turn("Where?", tools=[look]).text == "In reeds."
+            assert client.call("Where?").text == "In reeds."
+
+
+def look() -> str:
+    """Look."""
+    return "a heron"
