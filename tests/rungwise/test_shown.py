@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Client, Limits, Policy, TurnPolicy, verify
-from rungwise.core import Call, PlainLink, Reply, Request, ToolCall, Turn
+from rungwise import Budget, Client, Limits, Policy, ToolCall, TurnPolicy, verify
+from rungwise.core import Call, PlainLink, Reply, Request, Turn
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 
@@ -107,7 +107,7 @@ def test_a_call_within_an_event_loop_warns_once_and_names_the_other(loop: str) -
         assert sum(name in line for line in shown) == 1
 
 
-@pytest.mark.parametrize("library", ["asyncio", "trio", "trio.lowlevel", "sniffio"])
+@pytest.mark.parametrize("library", ["trio", "trio.lowlevel", "sniffio"])
 def test_a_library_that_another_thread_is_just_importing_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
@@ -117,7 +117,10 @@ def test_a_library_that_another_thread_is_just_importing_is_passed_over(
     if name:
         setattr(half, name, ModuleType(library))
     monkeypatch.setitem(sys.modules, package, half)
-    replies = [ScriptedReply(tool_calls=[ToolCall("c1", "look", "{}")]), ScriptedReply(text="In reeds.")]
+    replies = [
+        ScriptedReply(tool_calls=[ToolCall("c1", "look", "{}")]),
+        ScriptedReply(text="In reeds."),
+    ]
     with EmbeddedProvider(Script(replies)) as provider:
         backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="")
         with Client([backend], health=None) as client:
