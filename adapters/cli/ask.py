@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -36,12 +39,15 @@ from rungwise.adapters.cli.shared_options import (
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.files import LARGEST, check_size
+from rungwise.fsm.values.files import LARGEST, check_size, without_mark
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.fsm.turn.tools import Toolbox
 
+
+LONGEST_SILENCE: Final = 1.0
+"""Seconds in which something must come into a pipe that stands beside a prompt."""
 
 OF_REQUEST: Final = ("max_tokens", "temperature", "reasoning_effort")
 """The options that are fields of a request."""
@@ -130,7 +136,8 @@ JOURNAL_OPTION: Final = click.option(
 def ask(context: click.Context, /, prompt: str | None, tools: str | None, **options: Any) -> int:
     """Run one call. The answer goes to stdout, the path that led to it goes to stderr.
 
-    The prompt is PROMPT, or stdin if PROMPT is "-" or missing and something is piped in.
+    The prompt is PROMPT, or stdin if PROMPT is "-" or missing. Behind a PROMPT stands what is piped
+    in.
 
     A terminal shows text as it arrives. If a reply turns out to be worthless, a marked line takes
     back what was shown of it. A pipe gets text once it is final: exactly the characters of the
@@ -267,22 +274,49 @@ def _run(
             display.wait(partial(run, request, cancellation=cancellation, **arguments))
 
 
+def _read_stdin() -> str:
+    """Return the text of stdin."""
+    try:
+        content = sys.stdin.buffer.read(LARGEST + 1)
+        check_size(content)
+        return without_mark(content).decode("utf-8")
+    except ConfigurationError as error:
+        bad_input(f"stdin is {error}")
+    except UnicodeDecodeError as error:
+        bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
+
+
+def _is_piped() -> bool:
+    """Tell whether stdin is a file, or a pipe into which something comes. One that stays open and
+    silent is what a program has left to its child, and is not waited for.
+    """
+    if sys.stdin is None or is_terminal(sys.stdin):
+        return False
+    try:
+        number = sys.stdin.fileno()
+        mode = os.fstat(number).st_mode
+    except (OSError, ValueError):  # closed, or not the system's
+        return not sys.stdin.closed
+    if stat.S_ISREG(mode) or os.name == "nt":
+        return True
+    is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    return is_pipe and bool(select.select([number], [], [], LONGEST_SILENCE)[0])
+
+
 def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
-    """Return the conversation; a prompt that is missing or "-" comes from stdin."""
+    """Return the conversation. A prompt that is missing or "-" comes from stdin; behind any other
+    stands what is piped in.
+    """
     if prompt is None or prompt == "-":
         if sys.stdin is None or (prompt is None and is_terminal(sys.stdin)):
             bad_input(
                 "there is no prompt: give it as an argument, as in "
                 'rungwise ask "Hello" --model M, or pipe it in'
             )
-        try:
-            content = sys.stdin.buffer.read(LARGEST + 1)
-            check_size(content)
-            prompt = content.decode("utf-8")
-        except ConfigurationError as error:
-            bad_input(f"stdin is {error}")
-        except UnicodeDecodeError as error:
-            bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
+        prompt = _read_stdin()
+    elif prompt.strip() and _is_piped() and (piped := _read_stdin()).strip():
+        note(f"what is piped in stands behind the prompt: {len(piped):,} characters")
+        prompt = f"{prompt}\n\n{piped}"
     if not prompt.strip():
         bad_input("the prompt is empty: write something to be answered")
     messages = [{"role": "user", "content": prompt}]

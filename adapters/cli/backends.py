@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.adapters.cli.chains import read_health, read_price_list, read_prices
 from rungwise.adapters.cli.output import bad_input
@@ -112,8 +112,33 @@ def url(context: click.Context, parameter: click.Parameter, value: str | None) -
     return None if value is None else _check_url(value)
 
 
-def _fallback(value: str) -> Target:
-    """Read a value of `--fallback`."""
+def _names_server(model: str) -> bool:
+    """Tell whether a value of `--model` names the server or the protocol, too."""
+    api, colon, _ = model.partition(":")
+    return "//" in model or (bool(colon) and api in APIS_BY_NAME)
+
+
+def _primary(api: str, base_url: str | None, model: str, key_env: str | None) -> Target:
+    """Return the first backend; its model may be of the form that `--fallback` takes.
+
+    Arguments:
+        api, base_url, model, key_env: the values of the options.
+    """
+    if not _names_server(model):
+        return Target(api, base_url, model, key_env, is_fallback=False)
+    if base_url is not None:
+        problem = "it names the server as well: leave out --base-url, or the server here"
+        raise click.BadParameter(problem, param_hint="--model")
+    try:
+        target = _target(model)
+    except click.BadParameter as error:
+        raise click.BadParameter(error.message, param_hint="--model") from None
+    given = target.key_env
+    return evolve(target, key_env=key_env if given is None else given, is_fallback=False)
+
+
+def _target(value: str) -> Target:
+    """Read a backend in one word, as `--fallback` and `--model` take it."""
     api, colon, rest = value.partition(":")
     if api not in APIS_BY_NAME:
         api = "openai"
@@ -324,7 +349,12 @@ def _problem_text(problem: str, target: Target) -> str:
 
 
 _OPTIONS: Final = (
-    click.option("--model", required=True, callback=text, help="The model id that is sent."),
+    click.option(
+        "--model",
+        required=True,
+        callback=text,
+        help="The model id that is sent, or a backend in the form that --fallback takes.",
+    ),
     choice_option(
         "--api",
         APIS_BY_NAME,
@@ -351,7 +381,7 @@ _OPTIONS: Final = (
         "fallbacks",
         multiple=True,
         metavar="API:MODEL | [API:]URL#MODEL[#KEYENV]",
-        callback=lambda context, parameter, values: tuple(map(_fallback, values)),
+        callback=lambda context, parameter, values: tuple(map(_target, values)),
         help="Whom to ask next where the one before fails; may be repeated. API is as for --api, "
         "openai if it is left out. KEYENV names the variable that holds its key; without it, that "
         "of --api-key-env counts for the same scheme, host and port, and a provider's own variable "
@@ -373,7 +403,7 @@ def chain_options(command: Callable[..., Any]) -> Callable[..., Any]:
         fallbacks: Sequence[Target],
         **rest: Any,
     ) -> Any:
-        primary = Target(api, base_url, model, api_key_env, is_fallback=False)
+        primary = _primary(api, base_url, model, api_key_env)
         return command(targets=(primary, *fallbacks), **rest)
 
     for option in reversed(_OPTIONS):

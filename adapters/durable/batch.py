@@ -21,7 +21,7 @@ from rungwise.fsm.call.conversation.parameters import REQUEST_OPTIONS
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
-from rungwise.fsm.values.files import opened
+from rungwise.fsm.values.files import opened, without_mark
 from rungwise.fsm.values.label import did_you_mean, short
 
 LONGEST: Final = 32_000_000
@@ -64,7 +64,7 @@ def read_lines(path: str | PathLike[str]) -> Iterator[PromptLine]:
 def _line(number: int, data: bytes) -> PromptLine:
     id = str(number)
     try:
-        plain = orjson.loads(data)
+        plain = orjson.loads(without_mark(data) if number == 1 else data)
         if not isinstance(plain, Mapping):
             raise ConfigurationError(f"it must be a JSON object, not {short(plain)}")
         id = _id_in(plain, number)

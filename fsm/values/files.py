@@ -39,17 +39,29 @@ def check_size(text: str | bytes, largest: int = LARGEST) -> None:
         )
 
 
-def bytes_of_file(path: str | PathLike[str], largest: int = LARGEST) -> bytes:
-    """Return the content of a file, without reading more than that much of it.
+def without_mark(content: bytes) -> bytes:
+    """Return a text in UTF-8 without the byte order mark that some editors write.
 
     Raises:
-        ConfigurationError: the file is larger.
+        ConfigurationError: the mark is that of another encoding.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        raise ConfigurationError("UTF-16 or UTF-32 text: convert it to UTF-8 first")
+    return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def bytes_of_file(path: str | PathLike[str], largest: int = LARGEST) -> bytes:
+    """Return the content of a file in UTF-8, without reading more than that much of it, and without
+    a byte order mark.
+
+    Raises:
+        ConfigurationError: the file is larger, or its mark says that it is no UTF-8.
         OSError: it cannot be read.
     """
     with opened(path) as file:
         content = file.read(largest + 1)
     check_size(content, largest)
-    return content
+    return without_mark(content)
 
 
 def opened(path: str | PathLike[str]) -> BinaryIO:

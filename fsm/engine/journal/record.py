@@ -30,7 +30,7 @@ from rungwise.fsm.engine.journal.forms import (
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_text
-from rungwise.fsm.values.files import check_size
+from rungwise.fsm.values.files import check_size, without_mark
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -291,6 +291,7 @@ class Record:
 
         try:
             check_size(text)
+            text = text.removeprefix("\ufeff") if isinstance(text, str) else without_mark(text)
             return cls.from_document(orjson.loads(text))
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(f"journal: no JSON ({error})") from None

@@ -105,7 +105,6 @@ def test_text_is_all_of_stdout_and_the_path_is_on_stderr(serve: Serve, ask: Ask)
         "--api-key-env",
         "K",
         env={"K": KEY},
-        input="not this",
     )
     assert (result.exit_code, result.stdout) == (0, "Grüße von der Leiter 🪜")
     assert "request 1 (ask)" in result.stderr
