@@ -19,6 +19,7 @@ from rungwise.adapters.client_options import (
     check_sync,
     shared_of,
     throttle_of,
+    warn_of_problems,
 )
 from rungwise.adapters.client_turns import Turns
 from rungwise.adapters.http.async_driver import AsyncCompactor
@@ -141,6 +142,7 @@ class Client(Turns, Closing, AsyncClosing):
             throttle=throttle,
         )
         Chain.of(chain, needs_prices=policy.budget.money is not None)
+        warn_of_problems(chain)
 
     @property
     def chain(self) -> tuple[Backend, ...]:

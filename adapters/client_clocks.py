@@ -6,6 +6,7 @@ import inspect
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 import anyio
 import attrs
@@ -81,6 +82,17 @@ REAL = Clocks()
 """Those of a client outside tests."""
 
 
+_BACKEND: Final = ": give it to a backend, as in Client([rungwise.OpenAI(model)])"
+_POLICY: Final = ": say it in a policy, as in Client(chain, policy=rungwise.Policy(...))"
+INSTEAD: Final = {
+    **dict.fromkeys(("model", "api_key", "base_url", "prices", "default_headers"), _BACKEND),
+    **dict.fromkeys(("timeout", "timeouts", "max_retries", "retries", "budget"), _POLICY),
+    **dict.fromkeys(("fallbacks", "fallback", "backends", "models"), ": they follow in the chain"),
+    **dict.fromkeys(("http_client", "session"), ": it is called http, or async_http, here"),
+}
+"""What stands elsewhere, by the names that others have for it."""
+
+
 def checked_clocks(testing: object, removed: Iterable[str]) -> Clocks:
     """Return the clocks of a client, checked.
 
@@ -94,7 +106,8 @@ def checked_clocks(testing: object, removed: Iterable[str]) -> Clocks:
     """
     for name in removed:
         if name not in attrs.fields_dict(Clocks):
-            raise TypeError(f"Client() got an unexpected keyword argument {name!r}")
+            near = INSTEAD.get(name, "")
+            raise TypeError(f"Client() got an unexpected keyword argument {name!r}{near}")
         raise TypeError(
             f"Client() has no argument {name!r}: write Client(..., "
             f"testing=rungwise.testing.Clocks({name}=...))"

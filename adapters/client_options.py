@@ -39,6 +39,7 @@ Clock = Callable[[], float]
 class RunOptions(RequestOptions, total=False):
     """The options that calls and turns share."""
 
+    system: str | None
     within: SharedBudget | None
     deadline: float | datetime | None
     verdict: Verdict | Iterable[Verdict] | None
@@ -52,6 +53,7 @@ class CallOptions(RunOptions, total=False):
             translates them. None is the same as leaving them out.
         reasoning_effort, tool_choice, parallel_tool_calls: likewise.
         max_tokens, parameters, headers, input_tokens: as a `rungwise.core.Request` has them.
+        system: a message of role `system`, before all others.
         tools: the definitions of tools, as the provider takes them.
         within: a `rungwise.SharedBudget` that the call draws from.
         deadline: when the call must have ended: a `datetime` with a time zone, or seconds since
@@ -69,8 +71,19 @@ class CallOptions(RunOptions, total=False):
     policy: Policy | None
 
 
-OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline", "verdict"})
+OF_CALLS: Final = frozenset({"system", "turn", "policy", "within", "deadline", "verdict"})
 """The options of a call that a request does not have."""
+
+
+def _behind(system: object, messages: Messages) -> Messages:
+    """Return the messages behind one of role `system`."""
+    if not isinstance(system, str):
+        raise ConfigurationError(f"system must be a text, not {type(system).__name__}")
+    if isinstance(messages, Request):
+        raise ConfigurationError("a Request holds its own messages; do not pass system beside it")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return [{"role": "system", "content": system}, *messages]
 
 
 def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Request:
@@ -82,6 +95,11 @@ def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Requ
     """
     if isinstance(options.get("headers"), Mapping):
         options["headers"] = SecretMap(options["headers"])
+    if isinstance(messages, str) and not messages.strip():
+        raise ConfigurationError("the prompt is empty: write something to be answered")
+    system = options.get("system")
+    if system is not None:
+        messages = _behind(system, messages)
     options = {name: value for name, value in options.items() if name not in others}
     if options:
         refuse_unknown(options, REQUEST_OPTIONS | others)
@@ -200,6 +218,16 @@ def shared_of(
     memory = MemoryStore(clock) if budgets is None else budgets
     watch = None if health is None else Watch(memory, health, wall_clock, policy)
     return Shared(memory, watch, has_quotas, budgets)
+
+
+def warn_of_problems(chain: Iterable[Backend]) -> None:
+    """Warn of each backend that calls will pass over, such as one without a key."""
+    for backend in chain:
+        if backend.problem is not None and not backend.stands_in:
+            warnings.warn(
+                f"{backend.name} cannot be used, and calls pass it over: {backend.problem}",
+                stacklevel=3,
+            )
 
 
 def throttle_of(share: object) -> RetryThrottle | None:

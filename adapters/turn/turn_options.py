@@ -50,7 +50,17 @@ class TurnOptions(RunOptions, total=False):
 
 
 OF_TURNS = frozenset(
-    {"tools", "executor", "policy", "compactor", "within", "deadline", "verdict", "approvals"}
+    {
+        "tools",
+        "executor",
+        "policy",
+        "compactor",
+        "within",
+        "deadline",
+        "verdict",
+        "approvals",
+        "system",
+    }
 )
 """The options of a turn that are no fields of a `Request`."""
 
