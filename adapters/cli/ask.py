@@ -15,7 +15,6 @@ import click
 
 from rungwise.adapters.cli.backends import chain_of, chain_options
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.headings import HeadedCommand, under
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
 from rungwise.adapters.cli.running import (
@@ -29,12 +28,14 @@ from rungwise.adapters.cli.running import (
 from rungwise.adapters.cli.shared_options import (
     TOKENS,
     TOOLS,
+    HeadedCommand,
     moment,
     prices_option,
     returns_option,
     store_option,
     system_option,
     text,
+    under,
 )
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -136,8 +137,7 @@ JOURNAL_OPTION: Final = click.option(
 def ask(context: click.Context, /, prompt: str | None, tools: str | None, **options: Any) -> int:
     """Run one call. The answer goes to stdout, the path that led to it goes to stderr.
 
-    The prompt is PROMPT, or stdin if PROMPT is "-" or missing. Behind a PROMPT stands what is piped
-    in.
+    The prompt is PROMPT, with what is piped in behind it; or stdin, if PROMPT is "-" or missing.
 
     A terminal shows text as it arrives. If a reply turns out to be worthless, a marked line takes
     back what was shown of it. A pipe gets text once it is final: exactly the characters of the

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from rungwise.adapters.cli.chains import read_health, read_price_list, read_prices
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.cli.shared_options import choice_option, text
+from rungwise.adapters.cli.targets import APIS_BY_NAME, Target
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.openai import OpenAI
-from rungwise.adapters.wires.registry import APIS, WIRES
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
@@ -34,66 +35,8 @@ OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 """The form of an environment variable's name. Anything else may be a key, given by mistake."""
 
-CHAT: Final = "chat"
-APIS_BY_NAME: Final = (*APIS, CHAT)
-"""What `--api` takes: `openai` chooses between the two protocols of OpenAI's, `chat` does not."""
-
 SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 EXAMPLES: Final = "http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5"
-
-
-@frozen
-class Target:
-    """Name a backend as the command line does, or a table of `[[chain.NAME]]` in a file."""
-
-    api: str
-    url: str | None  # None for the provider's own
-    model: str
-    # The variables that hold its keys, with commas between them. "" for a server that takes none;
-    # None for the variable that the provider's own client reads.
-    key_env: str | None = None
-    is_fallback: bool = field(default=True, kw_only=True)
-    is_listed: bool = field(default=False, kw_only=True)  # in a file
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Return the variables that hold its keys."""
-        return tuple(self.key_env.split(",")) if self.key_env else ()
-
-    @property
-    def option_of_key(self) -> str:
-        """Return the option that names its variable, or the key in its table."""
-        if self.is_listed:
-            return "key_env"
-        return "--fallback" if self.is_fallback else "--api-key-env"
-
-    @property
-    def otherwise(self) -> str:
-        """Say what else to do about a missing key."""
-        return f"or name the variable that holds it{_NAMED_BY[self.option_of_key]}"
-
-    @property
-    def place(self) -> str:
-        """Return the URL."""
-        return self.url or backend_class(self.protocol).DEFAULT_URL
-
-    @property
-    def protocol(self) -> str:
-        """Return the name of the protocol in the registry, or of the first of several."""
-        return "openai" if self.api == CHAT else self.api
-
-    @property
-    def origin(self) -> str:
-        """Return what a key belongs to: the scheme, the host and the port."""
-        return read_url(self.place, "").origin
-
-
-_NAMED_BY: Final = {
-    "--api-key-env": " with --api-key-env ('' for a server that takes no key)",
-    "--fallback": ", as in URL#MODEL#KEYENV (URL#MODEL# for a server that takes no key)",
-    "key_env": ' with key_env ("" for a server that takes no key)',
-}
-"""How to name the variable, by the option that does."""
 
 
 def _check_url(url: str) -> str:

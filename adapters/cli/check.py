@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from rungwise.adapters.cli.backends import Target, chain_of, chain_options
+from rungwise.adapters.cli.backends import chain_of, chain_options
 from rungwise.adapters.cli.output import bad_input, put
 from rungwise.adapters.cli.shared_options import (
     TOKENS,
@@ -19,6 +19,7 @@ from rungwise.adapters.cli.shared_options import (
     system_option,
     text,
 )
+from rungwise.adapters.cli.targets import Target
 from rungwise.fsm.call.conversation.request import Request
 
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

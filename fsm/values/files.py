@@ -9,11 +9,13 @@ import re
 import stat
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.patterns import Pattern
+
+T = TypeVar("T", str, bytes, str | bytes)
 
 LARGEST: Final = 32_000_000
 """The most bytes that are read of a journal or another file in JSON; a turn of 1,000 calls has a
@@ -39,12 +41,15 @@ def check_size(text: str | bytes, largest: int = LARGEST) -> None:
         )
 
 
-def without_mark(content: bytes) -> bytes:
-    """Return a text in UTF-8 without the byte order mark that some editors write.
+def without_mark(content: T) -> T:
+    """Return a text, as one or as bytes in UTF-8, without the byte order mark that some editors
+    write.
 
     Raises:
         ConfigurationError: the mark is that of another encoding.
     """
+    if isinstance(content, str):
+        return content.removeprefix("\ufeff")
     if content.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         raise ConfigurationError("UTF-16 or UTF-32 text: convert it to UTF-8 first")
     return content.removeprefix(b"\xef\xbb\xbf")

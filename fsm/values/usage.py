@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
-from rungwise.fsm.values.frozen_map import FrozenMap
-
 COUNTS: Final = (
     "input_tokens",
     "output_tokens",
@@ -47,7 +45,7 @@ class Usage:
     estimated: bool = False
     lost: bool = False
     cache_creation_long_tokens: int = 0
-    units: Mapping[str, int] = field(default=FrozenMap({}), hash=False)
+    units: Mapping[str, int] = field(factory=dict, hash=False)
     cost: float | None = None
     model: str | None = None
     tier: str | None = None

@@ -81,6 +81,8 @@ class ChatCall(Item):
         """Tell whether a piece under the names of this call, or without any, begins another."""
         if piece.id and self.id and piece.id != self.id and piece.name and self.name:
             return True
+        if piece.name and self._is_begun_again(piece):
+            return True
         if piece.name and self.name and not (piece.id and self.id):
             if piece.name != self.name:
                 return not self.may_grow(piece)
@@ -89,6 +91,13 @@ class ChatCall(Item):
         if self.is_named_again and not piece.id:
             return bool(piece.arguments.strip())
         return not piece.is_object and self.arguments.is_another(piece.arguments)
+
+    def _is_begun_again(self, piece: _Piece) -> bool:
+        """Tell whether a piece is the first one of this call all over again: with its id and the
+        beginning of its name, behind its arguments.
+        """
+        is_beginning = piece.name != self.name and self.name.startswith(piece.name)
+        return bool(piece.id) and piece.id == self.id and is_beginning and self.arguments.size > 0
 
     def may_grow(self, piece: _Piece) -> bool:
         """Tell whether a piece holds the rest of the name [ankit373/hydra#958].

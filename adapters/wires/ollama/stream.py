@@ -81,6 +81,14 @@ _MESSAGE: Final = frozenset({"role", "content", "thinking"})
 _LISTS: Final = frozenset({"logprobs"})
 
 
+def _message_in(value: Mapping[str, Any]) -> Any:
+    """Return the message of a line. A bare text is one only in a line that says whether it is the
+    last; elsewhere it is that of an error.
+    """
+    message = value.get("message", value.get("response"))
+    return message if "done" in value or not isinstance(message, str) else None
+
+
 def _text_in(value: Mapping[str, Any], message: Any) -> str:
     """Return the text of a line: that of its message, or its `response`, as `/api/generate` has
     it.
@@ -135,7 +143,7 @@ class OllamaDecoder(StreamDecoder):
         is_error: bool,
     ) -> None:
         """Take the object of any other line."""
-        message = value.get("message", value.get("response"))
+        message = _message_in(value)
         is_last = value.get("done") is True
         if is_last and self._came(message):
             message = {}
@@ -225,7 +233,7 @@ class OllamaDecoder(StreamDecoder):
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
         error = classified(None, self.headers, body) if value.get("error") else None
-        message = value.get("message", value.get("response"))
+        message = _message_in(value)
         is_done = value.get("done") is True
         if not isinstance(message, dict | str) and not error and not is_done:
             return malformed("the body has neither a message nor an end")

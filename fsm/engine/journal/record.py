@@ -291,8 +291,7 @@ class Record:
 
         try:
             check_size(text)
-            text = text.removeprefix("\ufeff") if isinstance(text, str) else without_mark(text)
-            return cls.from_document(orjson.loads(text))
+            return cls.from_document(orjson.loads(without_mark(text)))
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(f"journal: no JSON ({error})") from None
         except ConfigurationError as error:

@@ -9,7 +9,8 @@ import pytest
 
 from rungwise import Client, ConfigurationError
 from rungwise.adapters.cli.ask import ask as ask_command
-from rungwise.adapters.cli.backends import Target, chain_in, chain_of
+from rungwise.adapters.cli.backends import chain_in, chain_of
+from rungwise.adapters.cli.targets import Target
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import variables_of
 from rungwise.adapters.wires.registry import APIS

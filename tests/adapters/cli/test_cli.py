@@ -20,12 +20,12 @@ from click.testing import Result
 
 from rungwise import Journal, Limits, Policy, Prices, ToolCall, verify
 from rungwise.adapters.cli.ask import ask as ask_command
-from rungwise.adapters.cli.backends import Target
 from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.cli.output import put
 from rungwise.adapters.cli.running import TerminalAnswer
 from rungwise.adapters.cli.shown import ShownCall
+from rungwise.adapters.cli.targets import Target
 from rungwise.adapters.demo.crash import show_crash
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.demo.view import Screen

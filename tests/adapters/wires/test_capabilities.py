@@ -150,7 +150,7 @@ KNOWN = {
     "gpt-5.2-codex": (True, True, None, True, True, 400_000, 128_000),
     "gpt-5.4": (True, True, None, True, True, 1_050_000, 128_000),
     "gpt-5.4-mini": (True, True, None, True, True, 400_000, 128_000),
-    "gpt-5.9": (True, True, None, True, True, None, None),
+    "gpt-5.9": (True, True, None, True, True, 1_050_000, 128_000),
     "o1-mini": (False, False, None, False, None, 128_000, 65_536),
     "o3-mini": (True, False, None, True, True, 200_000, 100_000),
     "o4-mini": (True, True, None, True, True, 200_000, 100_000),

@@ -145,7 +145,7 @@ def test_what_is_no_call_is_none(calls: Any) -> None:
 # -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [-1, 0, 1e300, "7", True, None, [7], 2.5])
+@pytest.mark.parametrize("count", [-1, 0, 1e300, "seven", True, None, [7], 2.5])
 def test_counts_that_are_none_count_nothing(count: Any) -> None:
     usage = whole({"content": "a"}, prompt_eval_count=count, eval_count=count).usage
     assert usage.input_tokens == 0
