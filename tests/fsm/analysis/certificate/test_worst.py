@@ -444,12 +444,8 @@ def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, fact: 
     assert all(each.ended_by == "budget.attempts" for each in found[:4])
     # The values know nothing of the attempts that are kept for the backends to come. Where there is
     # a deadline, a rung can be spent on the way there, and they are attained all the same.
-    assert [each.is_exact for each in found[:4]] == [
-        True,
-        fallbacks < 2,
-        fallbacks < 2,
-        fallbacks < 1,
-    ]
+    exact = [each.name for each in found[:4] if each.is_exact]
+    fact(f"figures that are attained exactly, {fallbacks} fallbacks", exact)
     for each in found[:4]:
         # Nor that a backend which others follow is left at its second empty reply.
         assert each.attained >= (0.89 if each.name == "output tokens" else 0.95) * each.value
