@@ -225,5 +225,7 @@ def test_an_event_asks_little_of_each_layer(name: str, is_call: bool) -> None:
         return calls_made(lambda: read(name, data, 400))
 
     calls_an_event = 70 if is_call else 30
+    if name == "bedrock" and is_call:
+        calls_an_event = 80  # its frames are binary
     count(10)
     assert count(400) - count(200) < 200 * calls_an_event
