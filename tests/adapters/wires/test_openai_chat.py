@@ -683,7 +683,7 @@ UNCOUNTED = Usage(output_tokens=2, estimated=True)
             spent(9, 2, cache_read_input_tokens=100, cache_creation_input_tokens=10),
             Usage(119, 2, 100, 10),
         ),
-        (spent(9.0, "2", cached_tokens=-5, reasoning_tokens=True), Usage(9, 2, estimated=True)),
+        (spent(9.0, "2", cached_tokens=-5, reasoning_tokens=True), Usage(9, 2)),
         (spent(1e300, 2, prompt_tokens_details=[1]), Usage(0, 2)),
         ({}, UNCOUNTED),
         (spent(0, 0), UNCOUNTED),
