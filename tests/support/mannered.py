@@ -110,7 +110,10 @@ class Mannered:
         said = evolve(self, manners=names, streams=True).say()
         opened, _ = FRAMINGS[said.media]
         places = TEXT if member == "text" else REASONING
-        return "".join(places[self.api].piece_in(opened(frame)) for frame in said.frames)
+        announced = self.text if "text_announced" in names else ""
+        return announced + "".join(
+            places[self.api].piece_in(opened(frame)) for frame in said.frames
+        )
 
     def say(self) -> Said:
         """Return the bytes."""

@@ -68,8 +68,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "make it a backend of the Client's chain": "fallbacks fallback chain backends",
     "give the messages as the first argument": "messages prompt input contents",
     "it is called system here": "instructions system_instruction system_prompt",
-    "it is called returns here, and result.value has it": "response_model output_type "
-    "response_schema text_format",
+    "it is called returns here, and result.value has it": "response_model output_type text_format",
     "it is called max_tokens here, whoever is asked": "max_completion_tokens max_output_tokens "
     "num_predict maxOutputTokens",
     "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a "

@@ -109,7 +109,7 @@ class GatheredText:
         Return what is new in it. If it differs from what came, it replaces that.
         """
         self._again = 0
-        if not text.strip() and self.size > len(text):
+        if not text.strip() and self.size > len(text) and self.text.strip():
             return ""  # an empty final form erases nothing
         before = None
         # A text of less than half the size is not compared, so that the work stays proportional to

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from rungwise.adapters.provider.manners.manner import FEW, ONCE, UNCOUNTED, UNFINISHED
+from rungwise.fsm.replies.parts import ToolCall
 from support import protocols
 from support.mannered import Mannered, mannered
 
@@ -49,6 +50,38 @@ def check_honest(case: Mannered, told: Mapping[str, Any], lost: Sequence[str]) -
         assert told["stop"] is None
     if UNCOUNTED not in lost:
         assert told["tokens"] == case.tokens
+
+
+LS = (ToolCall("id_0", "ls", "{}"),)
+
+
+def once(api: str, *manners: str, text: str = "", calls: tuple[ToolCall, ...] = ()) -> Mannered:
+    """Return a streamed reply that was read wrongly once."""
+    return Mannered(
+        api=api,
+        streams=True,
+        manners=manners,
+        text=text,
+        reasoning="",
+        calls=calls,
+        finish=None,
+        tokens=(1, 1),
+        chunk_size=1,
+        sizes=(1,),
+    )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        once("openai", "names_split", "indexes_missing", "calls_twice", calls=LS),
+        once("responses", "calls_twice", "ids_new", "text_again", text=" ", calls=LS),
+        once("anthropic", "text_announced", text="yes"),
+    ],
+    ids=["a name in pieces twice", "a blank twice", "a short announcement"],
+)
+def test_what_was_read_wrongly_once(case: Mannered) -> None:
+    check(case)
 
 
 @settings(max_examples=EXAMPLES)
