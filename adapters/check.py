@@ -113,7 +113,7 @@ def distinct_names(chain: Sequence[Backend]) -> list[str]:
     return distinct
 
 
-def told_apart(chain: Sequence[Backend]) -> tuple[Backend, ...]:
+def with_stand_ins(chain: Sequence[Backend]) -> tuple[Backend, ...]:
     """Return the backends, each with what stands in for it behind it, and with distinct names;
     names that the caller gave stay.
     """

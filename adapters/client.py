@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from typing import Any, Never, Unpack, overload
 
-from rungwise.adapters.check import Check, check_request, told_apart
+from rungwise.adapters.check import Check, check_request, with_stand_ins
 from rungwise.adapters.client_clocks import Clocks, checked_clocks
 from rungwise.adapters.client_options import (
     CallOptions,
@@ -110,7 +110,7 @@ class Client(Turns, Closing, AsyncClosing):
         clocks = checked_clocks(testing, removed)
         chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         check_chain(chain)
-        chain = told_apart(chain)
+        chain = with_stand_ins(chain)
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
         check_policy(policy)

@@ -210,7 +210,7 @@ class Pump:
         written = self._begun()
         if self._holds:
             sent = ""
-            reasoning, commentary = call.said_before(result)
+            reasoning, commentary = call.reasoning_and_commentary(result)
             written += self._written("reasoning", reasoning)
             written += self._written("commentary", commentary)
         else:

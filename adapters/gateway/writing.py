@@ -74,7 +74,7 @@ class AnswerWriter:
         if self.forward is not None:
             return self._raw(headers)
         is_json_wanted = self.asked.returns is not None
-        reasoning, commentary = self.said_before(result)
+        reasoning, commentary = self.reasoning_and_commentary(result)
         answer = Completion(
             text=text_of(result, is_json_wanted=is_json_wanted),
             reasoning=reasoning,
@@ -100,7 +100,7 @@ class AnswerWriter:
                 return reasoning
         return ""
 
-    def said_before(self, result: Result) -> tuple[str, str]:
+    def reasoning_and_commentary(self, result: Result) -> tuple[str, str]:
         """Return the reasoning of a result, and its commentary if that is something else here."""
         if not (self.language.has_phases and result.commentary):
             return self.shown(result.reasoning, result.backend), ""

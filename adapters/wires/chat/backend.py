@@ -261,14 +261,14 @@ class OpenAIChat(DiscoverableBackend):
             return "no"
         return "trailing" if usual == "no" else usual
 
-    def _told(self, failure: Failure) -> Failure:
+    def _with_advice(self, failure: Failure) -> Failure:
         """Return what to do; tools may also go without reasoning, where the model allows that."""
-        told = super()._told(failure)
+        advised = super()._with_advice(failure)
         effort = self.parameters.get(_EFFORT)
         is_set = self._dialect.effort_with_tools is not None and effort is None
         if is_set or effort == NO_EFFORT or _EFFORT not in failure.message:
-            return told
-        return evolve(told, parameter=_EFFORT, instead=NO_EFFORT)
+            return advised
+        return evolve(advised, parameter=_EFFORT, instead=NO_EFFORT)
 
     def refused(self, request: Request) -> tuple[str, ...]:
         """Return what of a request the server is known to refuse, in a short sentence each."""

@@ -93,10 +93,10 @@ class DiscoverableBackend(HttpBackend):
         if self.has_stand_in and status in _NO_PAGE:
             reply = evolve(reply, reason="wrong_endpoint")
         if reply.reason == "wrong_endpoint":
-            return self._told(reply)
+            return self._with_advice(reply)
         return reply
 
-    def _told(self, failure: Failure) -> Failure:
+    def _with_advice(self, failure: Failure) -> Failure:
         """Return a failure with what to do about a protocol that the server does not take."""
         return evolve(failure, found=self._advice)
 

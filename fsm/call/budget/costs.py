@@ -95,9 +95,9 @@ def _price_of_part(
 
 # A provider may say what it bills. That is the cost of the attempt, whatever the prices come to.
 # But it is a number from outside, and a budget must hold whatever comes: only a finite number of 0
-# or more counts, and it never lowers what a budget is charged. One that is
-# higher than the prices is charged in full, as tokens beyond a cap are: it may be true, and then
-# nothing more may be spent.
+# or more counts, and it never lowers what a budget is charged. One that is higher than the prices
+# is charged in full, as tokens beyond a cap are: it may be true, and then nothing more may be
+# spent.
 
 
 def cost_of(
