@@ -152,7 +152,7 @@ def _dearest(prices: Sequence[Prices]) -> Prices:
     """Return the only prices, or of several the highest, which may be those of several models."""
     if len(prices) == 1:
         return prices[0]
-    every = [each for own in prices for each, _, _ in own.every()]
+    every = [each for own in prices for each in own.every()]
     dearest = max([each.highest_input for each in every])
     return Prices(dearest, max([each.output for each in every]))
 

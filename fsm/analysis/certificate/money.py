@@ -89,7 +89,7 @@ NO_MORE_INPUT = (
 
 def beside_tokens(prices: Iterable[Prices]) -> str:
     """Say that what is billed beside tokens is not bounded, if any of it has a price."""
-    if any(each.units for own in prices for each, _, _ in own.every()):
+    if any(each.units for own in prices for each in own.every()):
         return "; what is billed beside tokens, such as searches, is charged once it is reported"
     return ""
 

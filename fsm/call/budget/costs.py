@@ -34,12 +34,12 @@ def dearest_input(prices: Prices) -> int:
 
     Nobody knows beforehand what will be cached, which model will serve, and in which tier.
     """
-    return price_of_token(max([each.highest_input for each, _, _ in prices.every()]))
+    return price_of_token(max([each.highest_input for each in prices.every()]))
 
 
 def dearest_output(prices: Prices) -> int:
     """Return the most that an output token can cost, likewise."""
-    return price_of_token(max([each.output for each, _, _ in prices.every()]))
+    return price_of_token(max([each.output for each in prices.every()]))
 
 
 def dearest_prompt(tokens: int, prices: Prices) -> int:

@@ -139,12 +139,11 @@ class Prices:
         cached = (self.cache_read, self.cache_creation, self.cache_creation_long)
         return max(self.input, *[price or 0.0 for price in cached])
 
-    def every(self) -> Iterator[tuple[Prices, str | None, str | None]]:
-        """Yield all prices that may apply, each with its model and its tier; None for the usual."""
-        for model, own in ((None, self), *self.models.items()):
-            yield own, model, None
-            for tier, prices in own.tiers.items():
-                yield prices, model, tier
+    def every(self) -> Iterator[Prices]:
+        """Yield all prices that may apply: the usual ones, and those of models and tiers."""
+        for own in (self, *self.models.values()):
+            yield own
+            yield from own.tiers.values()
 
     def model_named(self, model: str | None) -> str | None:
         """Return the name under which a model has prices of its own, if it has."""
