@@ -309,28 +309,33 @@ def messages_cost_nothing_beside_their_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(estimate, "MESSAGE_TOKENS", 0)
 
 
-# Each fault with the budget of money that it passes, and a seed that leads to it soon.
+# Each fault with the budget of money that it passes, and seeds of which one leads to it soon. What
+# a seed leads to depends on what else is loaded: Hypothesis takes constants from every module.
 UNCOUNTED = (
-    (texts_count_at_a_third_of_their_bytes, 0.05, 1),
-    (what_breaks_off_counts_as_its_text, 0.05, 1),
-    (messages_cost_nothing_beside_their_text, 0.005, 4),
+    (texts_count_at_a_third_of_their_bytes, 0.05, range(1, 9)),
+    (what_breaks_off_counts_as_its_text, 0.05, range(1, 9)),
+    (messages_cost_nothing_beside_their_text, 0.005, range(4, 12)),
 )
 
 
 @pytest.mark.slowest
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("plant", "money", "seed"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED]
+    ("plant", "money", "seeds"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED]
 )
 def test_tokens_that_nobody_counts_are_found(
     plant: Any,
     money: float,
-    seed: int,
+    seeds: range,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant(monkeypatch)
-    with Fuzzer(Policy(budget=Budget(money=money)), seed=seed) as fuzzer:
-        found = fuzzer.run(examples=ENOUGH)
+
+    def searched(seed: int) -> Any:
+        with Fuzzer(Policy(budget=Budget(money=money)), seed=seed) as fuzzer:
+            return fuzzer.run(examples=ENOUGH)
+
+    found = next(filter(None, map(searched, seeds)), None)
     assert found is not None
     assert isinstance(found.error, Dishonest)
     assert found.error.property == "nothing exceeds the budget"
