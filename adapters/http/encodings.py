@@ -1,9 +1,12 @@
-"""Decode the content-encoding of a body, piece by piece: a few bytes must not fill the memory."""
+"""Decode the content-encoding and the charset of a body, piece by piece: a few bytes must not fill
+the memory.
+"""
 
 from __future__ import annotations
 
 import re
 import zlib
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -147,6 +150,67 @@ def encoding_of(headers: Mapping[str, str], beginning: bytes) -> Decode | None:
     if len(encodings) > 1 or encodings[0] not in _NAMES:
         return None
     return Unpacker(_NAMES[encodings[0]]).pieces
+
+
+_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+"""The charset that a content type names."""
+_KNOWN: Final = re.compile(
+    r"iso-?8859|latin|windows-12|cp12|utf-?(?:16|32)|shift_?jis|euc-|gb|big5|koi8", re.IGNORECASE
+)
+"""How the names of charsets begin that are read; Python has further codecs, and slow ones."""
+_WIDE: Final = re.compile(r"utf-?(?:16|32)", re.IGNORECASE)
+"""Charsets whose text may look like UTF-8 with zeros in it."""
+
+
+def in_utf8(headers: Mapping[str, str], decode: Decode) -> Decode:
+    """Return what decodes a body and hands its text on in UTF-8.
+
+    JSON and events are UTF-8 by their standards, and many a server names another charset for text
+    that is UTF-8 all the same. So text is taken as UTF-8 for as long as it is that; the rest is
+    read by the charset that the header names.
+
+    Arguments:
+        headers: of the response.
+        decode: what decodes the body.
+    """
+    named = _CHARSET.search(headers.get("content-type", ""))
+    if named is None or not _KNOWN.match(named[1]):
+        return decode
+    try:
+        charset = getincrementaldecoder(named[1])("replace")
+    except LookupError:
+        return decode
+    return Recoder(decode, charset, is_wide=_WIDE.match(named[1]) is not None).pieces
+
+
+class Recoder:
+    """Write text of another charset in UTF-8; see `in_utf8`.
+
+    Arguments:
+        decode: what decodes the body.
+        charset: what reads its text.
+        is_wide: whether none of it is UTF-8.
+    """
+
+    def __init__(self, decode: Decode, charset: IncrementalDecoder, *, is_wide: bool) -> None:
+        self._decode = decode
+        self._charset = charset
+        self._utf8 = None if is_wide else getincrementaldecoder("utf-8")()
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Decode bytes, a piece at a time."""
+        for piece in self._decode(data):
+            yield self._text(piece).encode("utf-8", "replace")
+
+    def _text(self, piece: bytes) -> str:
+        if self._utf8 is not None:
+            held, _ = self._utf8.getstate()
+            try:
+                return self._utf8.decode(piece)
+            except UnicodeDecodeError:
+                self._utf8 = None
+                piece = held + piece
+        return self._charset.decode(piece)
 
 
 def comes_decoded(response: Any) -> bool:

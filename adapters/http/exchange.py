@@ -15,7 +15,14 @@ from typing import ClassVar, Final, TypeVar
 from attrs import define, evolve, field
 
 from rungwise.adapters.http.connection import StaleConnection
-from rungwise.adapters.http.encodings import Decode, Unreadable, asking, encoding_of, plain
+from rungwise.adapters.http.encodings import (
+    Decode,
+    Unreadable,
+    asking,
+    encoding_of,
+    in_utf8,
+    plain,
+)
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.wires.learned import learn_from
@@ -176,7 +183,7 @@ class Exchange:
         """
         self.received = headers
         if is_decoded:
-            self._decode = plain
+            self._decode = in_utf8(headers, plain)
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
@@ -206,10 +213,11 @@ class Exchange:
 
     def _feed(self, data: bytes) -> Iterator[list[Text | Reasoning]]:
         if self._decode is None:
-            self._decode = encoding_of(self.received, data)
-        if self._decode is None:
-            self._failure = UNREADABLE
-            return
+            encoding = encoding_of(self.received, data)
+            if encoding is None:
+                self._failure = UNREADABLE
+                return
+            self._decode = in_utf8(self.received, encoding)
         try:
             for piece in self._decode(data):
                 yield self._take_by_room(piece)

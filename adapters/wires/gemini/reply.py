@@ -278,15 +278,18 @@ def parts_of(
     return tuple(parts)
 
 
-def own_candidate(value: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, int]:
-    """Return the candidate of the reply, and the characters of the others."""
-    own: Mapping[str, Any] | None = None
+def own_candidates(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
+    """Return the candidates of the reply, and the characters of the others.
+
+    The reply has the index 0, which may be left out; only others have another one.
+    """
+    own = []
     letters = 0
     for candidate in list_of(value.get("candidates")):
         if not isinstance(candidate, dict):
             continue
-        if own is None and candidate.get("index") in (None, 0):
-            own = candidate
+        if candidate.get("index") in (None, 0):
+            own.append(candidate)
         else:
             letters += len(as_json(candidate.get("content")))
     return own, letters

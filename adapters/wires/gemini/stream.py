@@ -36,7 +36,7 @@ from rungwise.adapters.wires.gemini.reply import (
     is_again,
     is_thought,
     is_usage,
-    own_candidate,
+    own_candidates,
     parts_of,
     usage_of,
 )
@@ -190,13 +190,14 @@ class GeminiDecoder(StreamDecoder):
             self.done = True
             self._note(value)
             self._message = text_in(feedback, "blockReasonMessage")
-        own, letters = own_candidate(value)
+        own, letters = own_candidates(value)
         self.letters_beside += letters
-        if own is not None:
+        if own:
             self._note(value)
-            self._take_candidate(own, value)
         elif is_usage(value.get("usageMetadata")):
             self._report(value["usageMetadata"])
+        for candidate in own:
+            self._take_candidate(candidate, value)
 
     def _take_candidate(self, candidate: Mapping[str, Any], value: Mapping[str, Any]) -> None:
         """Take what is new of the reply: its parts, its end, and what comes besides."""

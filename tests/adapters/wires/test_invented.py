@@ -53,6 +53,22 @@ def test_a_call_of_gemini_that_comes_in_pieces_ends_with_an_empty_one() -> None:
     assert calls(whole("gemini", gemini({"functionCall": {}}, finishReason="STOP"))) == []
 
 
+@pytest.mark.parametrize("index", [{}, {"index": 0}])
+def test_candidates_of_gemini_without_an_index_of_their_own_are_one_reply(index: Any) -> None:
+    call = {"functionCall": {"name": "look", "args": OWL}}
+    [first] = gemini({"text": TEXT})["candidates"]
+    [second] = gemini(call, finishReason="STOP", **index)["candidates"]
+    for came in (
+        whole("gemini", {"candidates": [first, second]}),
+        read("gemini", {"candidates": [first, second]}),
+    ):
+        assert (came.text, calls(came)) == (TEXT, [LOOK])
+    other = whole(
+        "gemini", {"candidates": [{**first, "finishReason": "STOP"}, {**second, "index": 1}]}
+    )
+    assert (other.text, calls(other)) == (TEXT, [])
+
+
 @pytest.mark.parametrize("name", ["arguments", "args", "input", "parameters"])
 def test_arguments_are_found_under_every_name(name: str) -> None:
     named: dict[str, Any] = {"name": "look", name: OWL}
