@@ -467,9 +467,9 @@ def test_the_dearest_call_in_tokens_is_played_with_any_number_of_backends(
 ) -> None:
     given = limits_of(policy, fallbacks)
     tokens = worst_cases(policy, given, [None] * (fallbacks + 1), 1000, 5000)[3]
-    assert (tokens.value, tokens.attained) == (
-        (63_096, 63_096) if policy.budget.attempts == 12 else (147_192, 147_192)
-    )
+    assert tokens.value == (63_096 if policy.budget.attempts == 12 else 147_192)
+    # What ends in a word that nobody knows, and fills its cap, was cut: it is one token less.
+    assert tokens.attained == tokens.value - 9
     check_path(CALL, given, tokens)
 
 
