@@ -78,6 +78,29 @@ def late_system(roles: Sequence[str]) -> set[int]:
     return late
 
 
+def without_system(
+    messages: Sequence[PlainMessage], *, system_turns: bool
+) -> tuple[list[PlainMessage], list[PlainMessage]]:
+    """Return the messages of the system prompt, and those that stay where they are.
+
+    Arguments:
+        messages: the conversation, with system messages among the turns; empty ones are left out.
+        system_turns: whether the model takes system messages between the turns.
+    """
+    messages = [message for message in messages if message["content"]]
+    late: set[int] = set()
+    if system_turns:
+        late = late_system([message["role"] for message in messages])
+    system: list[PlainMessage] = []
+    others: list[PlainMessage] = []
+    for index, message in enumerate(messages):
+        if message["role"] == "system" and index not in late:
+            system.append(message)
+        else:
+            others.append(message)
+    return system, others
+
+
 def moved_system(roles: Sequence[str], *, system_turns: bool) -> Iterator[str]:
     """Yield a sentence if a system message between the turns has to go to the front.
 
@@ -106,18 +129,9 @@ def _parted(
         messages: the conversation in this form, with system messages among the turns.
         system_turns: whether the model takes system messages between the turns.
     """
-    messages = [message for message in messages if message["content"]]
-    late: set[int] = set()
-    if system_turns:
-        late = late_system([message["role"] for message in messages])
-    system: list[Any] = []
-    rest: list[PlainMessage] = []
-    for index, message in enumerate(messages):
-        if message["role"] != "system" or index in late:
-            rest.append(message)
-        elif content := _texts(message):
-            system.append(content)
-    turns = _joined(rest)
+    front, others = without_system(messages, system_turns=system_turns)
+    system = [content for content in map(_texts, front) if content]
+    turns = _joined(others)
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
     if not system:

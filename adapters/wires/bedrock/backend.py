@@ -10,7 +10,7 @@ from urllib.parse import quote
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.anthropic.backend import late_system, moved_system
+from rungwise.adapters.wires.anthropic.backend import moved_system, without_system
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of, is_on
 from rungwise.adapters.wires.anthropic.versions import fitted, is_new, refused_in, version_of
 from rungwise.adapters.wires.backend import HttpRequest
@@ -116,17 +116,8 @@ def _parted(
         messages: the conversation in this form, with system messages among the turns.
         system_turns: whether the model takes system messages between the turns.
     """
-    messages = [message for message in messages if message["content"]]
-    late: set[int] = set()
-    if system_turns:
-        late = late_system([message["role"] for message in messages])
-    system: list[Any] = []
-    others: list[PlainMessage] = []
-    for index, message in enumerate(messages):
-        if message["role"] == "system" and index not in late:
-            system += message["content"]
-        else:
-            others.append(message)
+    front, others = without_system(messages, system_turns=system_turns)
+    system = [block for message in front for block in message["content"]]
     turns: list[PlainMessage] = []
     for role, row in groupby(others, lambda message: message["role"]):
         group = [*row]

@@ -283,7 +283,7 @@ def own_candidates(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], i
 
     The reply has the index 0, which may be left out; only others have another one.
     """
-    own = []
+    own: list[Mapping[str, Any]] = []
     letters = 0
     for candidate in list_of(value.get("candidates")):
         if not isinstance(candidate, dict):
