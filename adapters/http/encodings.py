@@ -162,7 +162,7 @@ _WIDE: Final = re.compile(r"utf-?(?:16|32)", re.IGNORECASE)
 """Charsets whose text may look like UTF-8 with zeros in it."""
 
 
-def in_utf8(headers: Mapping[str, str], decode: Decode) -> Decode:
+def in_utf8(content_type: str, decode: Decode) -> Decode:
     """Return what decodes a body and hands its text on in UTF-8.
 
     JSON and events are UTF-8 by their standards, and many a server names another charset for text
@@ -170,10 +170,10 @@ def in_utf8(headers: Mapping[str, str], decode: Decode) -> Decode:
     read by the charset that the header names.
 
     Arguments:
-        headers: of the response.
+        content_type: of the response.
         decode: what decodes the body.
     """
-    named = _CHARSET.search(headers.get("content-type", ""))
+    named = _CHARSET.search(content_type)
     if named is None or not _KNOWN.match(named[1]):
         return decode
     try:

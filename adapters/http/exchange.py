@@ -142,6 +142,7 @@ class Exchange:
     first_token: float | None = field(default=None, init=False)
     # takes the body's encoding off; None until its first bytes have come
     _decode: Decode | None = field(default=None, init=False)
+    _content_type: str = field(default="", init=False)  # in small letters
     _size: int = field(default=0, init=False)  # bytes of the body so far, decoded
     _failure: Failure | None = field(default=None, init=False)
     _send: Send | None = field(default=None, init=False, repr=False)
@@ -182,18 +183,20 @@ class Exchange:
             is_decoded: whether the HTTP client decompresses the body itself.
         """
         self.received = headers
+        self._content_type = headers.get("content-type", "").lower()
         if is_decoded:
-            self._decode = in_utf8(headers, plain)
+            self._decode = in_utf8(self._content_type, plain)
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
-        kind = headers.get("content-type", "").lower()
         # with a status of 200, servers stream whatever the type says
-        is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
+        is_stream = status == 200 or (
+            200 < status < 300 and self._content_type.startswith(STREAM_TYPES)
+        )
         if self.is_streaming and is_stream:
             self.decoder = self._by_wire(self.backend.decoder, headers)
             self.limits.hear_head()
-            if kind.startswith("application/json"):
+            if self._content_type.startswith("application/json"):
                 self.limits.awaits_whole = True
             return
         self.decoder = whole = WholeBody(self.backend, status, headers)
@@ -217,7 +220,7 @@ class Exchange:
             if encoding is None:
                 self._failure = UNREADABLE
                 return
-            self._decode = in_utf8(self.received, encoding)
+            self._decode = in_utf8(self._content_type, encoding)
         try:
             for piece in self._decode(data):
                 yield self._take_by_room(piece)
