@@ -26,6 +26,8 @@ SHORT = Policy(
         total=0.3,
     )
 )
+REJECTED = {f"parameter_{number}": 1 for number in range(1, 25)}
+"""What a request must have, for a repair to leave it out."""
 NOBODY = "http://127.0.0.1:1/v1"
 FINISHES = {"unknown": "odd", "paused": "pause_turn"}
 TROUBLES = {each.name: each for each in troubles_of(DEFAULT, DEFAULT)}
@@ -87,7 +89,8 @@ def over_http(
         for backend in range(scene.backends)
     ]
     try:
-        request = rungwise.core.Request(trouble.messages, **asked)
+        parameters = REJECTED if "different parameter" in trouble.name else {}
+        request = rungwise.core.Request(trouble.messages, parameters=parameters, **asked)
         result = client(*chain, policy=policy).call(request)
     except rungwise.CallError as error:
         result = error.result
