@@ -21,9 +21,9 @@ PRICES = rungwise.Prices(1, 10)
 SHORT = Policy(
     timeouts=rungwise.Timeouts(
         connect=5,
-        first_token=0.1,
-        stall=0.1,
-        total=0.3,
+        first_token=0.4,
+        stall=0.4,
+        total=1.0,
     )
 )
 REJECTED = {f"parameter_{number}": 1 for number in range(1, 25)}
