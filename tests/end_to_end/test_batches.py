@@ -95,6 +95,72 @@ def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
     assert "20  done" in err
 
 
+@pytest.fixture
+def held(folder: Path, serve: Any) -> Any:
+    """Return a server whose answers wait until `held.free` is set, and put it into the chain."""
+    free = threading.Event()
+
+    def hold(request: ReceivedRequest) -> ScriptedReply:
+        free.wait(60)
+        return answer(request)
+
+    served = serve(hold)
+    served.free = free
+    (folder / "chains.toml").write_text(f'{HEAD}"{served.base_url}"\n')
+    yield served
+    free.set()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((), ()),
+        ((), ("--name", "other", "--database", "sqlite:///other.sqlite")),
+        pytest.param((), ("--as-completed",), marks=pytest.mark.full),
+        pytest.param(("--as-completed",), (), marks=pytest.mark.full),
+        pytest.param(("--as-completed",), ("--name", "other"), marks=pytest.mark.full),
+        pytest.param((), ("-o", "link"), marks=pytest.mark.full),
+    ],
+    ids=str,
+)
+def test_one_batch_at_a_time_writes_an_output_and_the_other_says_whose_it_is(
+    folder: Path, held: Any, first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    (folder / "link").symlink_to(folder / "answers.jsonl")
+    running = start(folder, *BATCH, *first)
+    until(lambda: len(held.requests) >= 4)
+    for _ in range(2):  # the first refusal leaves the lock as it is
+        code, _, err = run(folder, *BATCH, *second)
+        assert code == 2
+        assert f"is being written by the batch 'prompts' (process {running.pid} on " in err
+        assert "wait until it has ended, or name another file with --output" in err
+    held.free.set()
+    assert running.wait(60) == 0
+    running.communicate()
+    assert [each["text"] for each in in_order(folder)] == [f"on {n}" for n in range(20)]
+    assert len(held.requests) == 20
+    assert not list(folder.glob("*.lock"))
+    if "other" in second:
+        assert run(folder, *BATCH, *second)[0] == 0
+        assert len(in_order(folder)) == 20
+
+
+@pytest.mark.full
+def test_a_dead_batch_holds_no_output(folder: Path, held: Any) -> None:
+    killed = start(folder, *BATCH)
+    until(lambda: len(held.requests) >= 4)
+    killed.kill()
+    killed.communicate()
+    assert (folder / "answers.jsonl.lock").exists()
+    held.free.set()
+    assert run(folder, *BATCH)[0] == 0
+    assert len(answers(folder)) == 20
+
+
+def in_order(folder: Path) -> list[dict[str, Any]]:
+    return sorted(answers(folder), key=lambda each: int(each["line"]))
+
+
 @pytest.mark.full
 def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_are_asked_for(
     folder: Path, server: Any
@@ -293,6 +359,7 @@ def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
             ),
             "writes no --output",
         ),
+        ((*BATCH[:4], "-o", "nowhere/a.jsonl"), "nowhere/a.jsonl cannot be written (No such file"),
         ((*BATCH, "--chain", "nobody"), "has no chain 'nobody'"),
         ((*BATCH, "--database", "mysql://here"), "database must be a URL"),
         (("calls", "--database", "sqlite:///nothing.sqlite"), "there is no file nothing.sqlite"),

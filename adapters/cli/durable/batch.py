@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 EVERY: Final = 60.0  # seconds between two lines of progress where stderr is no terminal
 SLOWEST: Final = 3  # how many of the slowest calls the summary names
 LINE_BY_LINE: Final = 1  # how `open` buffers
+LONGEST_HOLDER: Final = 300  # characters that are shown of who holds an output
 
 CONFIG_OPTION: Final = click.option(
     "--config",
@@ -143,7 +146,7 @@ def batch(
     try:
         writing_answers = _beside(output, at_once=not of_batch["in_order"])
         client = client_in(config, chain, max_connections=concurrency)
-        with client, writing_answers as file:
+        with client, _only_writer(output, name), writing_answers as file:
             answers = _answers(client, url, Path(prompts), **of_batch)
             for answer in progress.shown(answers):
                 if file is not None:
@@ -203,6 +206,56 @@ def _check_output(read: Iterable[str], output: str | None, url: str) -> None:
     for name in (*read, url.removeprefix("sqlite:///")):
         if Path(name).exists() and Path(output).samefile(name):
             bad_input(f"{output} holds what this command reads: name another file for the answers")
+
+
+@contextmanager
+def _only_writer(output: str | None, name: str) -> Iterator[None]:
+    """Hold the output for this process alone, or refuse and say which batch holds it.
+
+    The lock is a file beside the output. The system frees it, however the process ends; who holds
+    it stands in it.
+
+    Arguments:
+        output: the file; what is no regular file, and None, is not held.
+        name: the name of the batch.
+    """
+    from rungwise.adapters.durable.databases import need_dbos
+
+    need_dbos()  # the locks come with it
+    if output is None or (Path(output).exists() and not Path(output).is_file()):
+        yield
+        return
+    from filelock import FileLock, Timeout
+
+    place = Path(f"{Path(output).resolve()}.lock")
+    lock = FileLock(place)
+    with writing(output):
+        place.touch()  # the library would make the folder, too
+        before = _holder_in(place)  # some versions of the library empty the file
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            bad_input(
+                f"{output} is being written by {before}: wait until it has ended, or name another "
+                "file with --output"
+            )
+        holder = f"the batch {name!r} (process {os.getpid()} on {socket.gethostname()})"
+        with suppress(OSError):  # Windows lets nobody write to a locked file
+            place.write_text(holder, encoding="utf-8", errors="replace")
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows removes no file that is open
+            place.unlink()
+        lock.release()
+
+
+def _holder_in(place: Path) -> str:
+    """Return who holds a lock, by what its file says."""
+    with suppress(OSError), place.open(encoding="utf-8", errors="replace") as file:
+        if holder := file.read(LONGEST_HOLDER).strip():
+            return holder
+    return "another process"
 
 
 @contextmanager
