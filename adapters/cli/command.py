@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 
 try:
@@ -19,7 +18,7 @@ try:
         STDOUT_GONE,
         StdoutGone,
         complain,
-        forgive_encodings,
+        prepare_streams,
         put,
         require_stdout,
     )
@@ -42,9 +41,6 @@ COMMANDS: Final[Mapping[str, str]] = {
 MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz", "rates", "stats"})
 """Commands that can run without stdout: an option names an output file."""
 
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""The errors of a file that takes nothing more."""
-
 
 class _Commands(click.Group):
     """Import a command when it runs, within reach of Ctrl-C.
@@ -62,7 +58,7 @@ class _Commands(click.Group):
         return code
 
     def _run(self, *args: Any, **extra: Any) -> Any:
-        forgive_encodings()
+        prepare_streams()
         try:
             return super().main(*args, **{**extra, "standalone_mode": False})
         except click.UsageError as error:
@@ -76,11 +72,6 @@ class _Commands(click.Group):
             return CANCELLED
         except StdoutGone as gone:
             gone.tell()
-            return STDOUT_GONE
-        except OSError as error:  # by rich or click, which write to stdout themselves
-            if error.errno not in FULL:
-                raise
-            StdoutGone(error).tell()
             return STDOUT_GONE
         except Exception as error:
             from rungwise.fsm.errors import ConfigurationError

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +48,29 @@ class StdoutGone(Exception):
             os.close(nowhere)
         if not self.is_quiet:
             complain(f"stdout cannot be written: {self}")
+
+
+class _WholeWriter(io.FileIO):
+    """Write all of what is given to stdout, or raise `StdoutGone`.
+
+    The system may take a part of it and report no error: where a disk fills up, where the reader
+    of a pipe goes away, and where whoever started this process has made the pipe non-blocking. The
+    next write has the error. Python's buffers make that write, but with PYTHONUNBUFFERED there are
+    none.
+    """
+
+    def write(self, data: Any, /) -> int:
+        left = memoryview(data)
+        while left:
+            try:
+                written = super().write(left)
+            except OSError as error:
+                raise StdoutGone(error) from None
+            if written is None:  # nothing fits into the pipe now
+                select.select([], [self.fileno()], [])
+            else:
+                left = left[written:]
+        return len(data)
 
 
 def safe(text: str) -> str:
@@ -161,8 +186,8 @@ def prints_aside() -> Iterator[None]:
         yield
 
 
-def forgive_encodings() -> None:
-    """Let every character through to stdout and stderr.
+def prepare_streams() -> None:
+    """Let every character through to stdout and stderr, and the whole of a text to stdout.
 
     A program gets UTF-8 whatever the locale, unless PYTHONIOENCODING says otherwise.
     """
@@ -174,6 +199,16 @@ def forgive_encodings() -> None:
         reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
         if stream is sys.stdout and not is_terminal(stream) and not is_encoding_chosen:
             reconfigure(encoding="utf-8", errors="replace")
+    stdout = sys.stdout
+    buffer = getattr(stdout, "buffer", None)
+    is_file = isinstance(getattr(buffer, "raw", buffer), io.FileIO)  # not the console of Windows
+    if is_file and stdout is sys.__stdout__ and stdout is not None:
+        sys.stdout = io.TextIOWrapper(
+            _WholeWriter(stdout.fileno(), "wb", closefd=False),
+            encoding=stdout.encoding,
+            errors=stdout.errors,
+            write_through=True,
+        )
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
@@ -206,9 +241,13 @@ def check_writable(path: str | None) -> None:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Stop the command where a file cannot be written."""
+    """Stop the command where a file cannot be written, quietly if it is a pipe that lost its
+    reader.
+    """
     try:
         yield
+    except BrokenPipeError as error:
+        raise StdoutGone(error) from None
     except OSError as error:
         bad_input(f"{path} cannot be written ({error.strerror}): name a writable place")
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from rungwise.adapters.cli.output import StdoutGone, is_terminal, put
+from rungwise.adapters.cli.output import is_terminal, put
 from rungwise.adapters.cli.shared_options import choice_option
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.wires.registry import APIS
@@ -71,8 +71,5 @@ def demo(names: tuple[str, ...], api: str) -> int:
     scenarios = tuple(
         scenario for name, scenario in SCENARIOS.items() if not names or name in names
     )
-    try:
-        run_demo(scenarios, api, is_watched=is_terminal(sys.stdout))
-    except BrokenPipeError as error:
-        raise StdoutGone(error) from None
+    run_demo(scenarios, api, is_watched=is_terminal(sys.stdout))
     return 0

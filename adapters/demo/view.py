@@ -58,18 +58,11 @@ STYLES: Final[Mapping[str, str]] = {
 RUNG_STYLE: Final = "bold cyan"
 
 
-class _ScreenConsole(Console):
-    """Let the command line decide what a closed stdout means."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 class Screen:
     """Write the demo to stdout."""
 
     def __init__(self) -> None:
-        self.console = _ScreenConsole(highlight=False, markup=False, emoji=False)
+        self.console = Console(highlight=False, markup=False, emoji=False)
         self.width = WIDTH
         if self.console.is_terminal:
             self.width = max(NARROWEST, min(WIDTH, self.console.width - 1))
