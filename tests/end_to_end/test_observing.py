@@ -223,10 +223,13 @@ def test_a_stream_shows_each_step_where_it_happened(run: Any) -> None:
     assert merged == ["Step", "Text", "Step", "Discard", "Step", "Text", "Step", "Result"]
 
 
-def test_our_steps_and_the_machine_log_to_their_own_loggers(
-    serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("asked", [None, "transitions", "transitions.core"])
+def test_our_steps_are_logged_and_those_of_the_machine_if_they_are_asked_for(
+    serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture, asked: str | None
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    if asked is not None:
+        caplog.set_level(logging.DEBUG, logger=asked)
     with Client(
         backend_of(serve(ScriptedReply(), ANSWER)),
         testing=Clocks(sleep=lambda _: None),
@@ -236,7 +239,7 @@ def test_our_steps_and_the_machine_log_to_their_own_loggers(
         record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"
     ] == ["sent", "came_empty", "sent", "answered"]
     machine = [record for record in caplog.records if record.name.startswith("transitions")]
-    assert {record.name for record in machine} == {"transitions.core"}
+    assert {record.name for record in machine} == ({"transitions.core"} if asked else set())
     assert all(record.getMessage().startswith("rungwise: ") for record in machine)
 
 
@@ -251,7 +254,6 @@ def test_other_machines_of_the_process_log_as_ever(caplog: pytest.LogCaptureFixt
 def test_basic_logging_stays_short() -> None:
     script = (
         "import logging; logging.basicConfig(level=logging.INFO)\n"
-        "logging.getLogger('transitions').setLevel(logging.WARNING)\n"
         "import rungwise\n"
         "call = rungwise.core.Call(rungwise.core.Request('hi')); call.begin()\n"
         "call.receive(rungwise.core.Failure('server_error', status=500))\n"

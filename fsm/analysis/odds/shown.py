@@ -44,6 +44,9 @@ one key, and nobody to cancel beyond the rates. The backends and their prices ar
 DIGITS: Final = range(4, 10)
 """How many digits of two figures may be shown; as few are as tell them apart."""
 
+LEAST_SHARE: Final = 1e-9
+"""A smaller share, which may have a hundred zeros, is only said to be smaller."""
+
 SEEN: Final = 0.0005
 """A change of an amount by a smaller part than this counts as none."""
 
@@ -283,6 +286,8 @@ def _spread_rows(odds: AnyOdds, what: str) -> list[StatsRow]:
 
 def _percent(share: float) -> str:
     """Write a share in percent, never in exponential form."""
+    if 0 < share < LEAST_SHARE:
+        return f"< {_percent(LEAST_SHARE)}"
     digits = f"{share:.6g}" if share > 0.5 else f"{share:.3g}"
     return f"{(Decimal(digits) * 100).normalize():f} %"
 

@@ -9,6 +9,7 @@ from attrs import evolve
 from rungwise.fsm.engine.checker.branches import dead_rows
 from rungwise.fsm.engine.checker.counterexample import PathStep, path_text
 from rungwise.fsm.engine.checker.proof import prove
+from rungwise.fsm.engine.checker.sound import is_sound
 from rungwise.fsm.engine.checker.structure import problems
 from rungwise.fsm.engine.checker.walk import walk
 from rungwise.fsm.engine.machine.table import Table, is_shipped
@@ -38,13 +39,14 @@ def check_table(table: Table) -> None:
 
 @lru_cache(maxsize=256)
 def _check(table: Table) -> None:
-    """Look at the rows, then at the proof, and walk over the machine to show the fault."""
+    """Look at the rows, then at the proof, then at the machine; walk over it to find a fault."""
     wrong = list(problems(table))
     path: tuple[PathStep, ...] = ()
     if not wrong:
         wrong = _unproved(table)
-        if wrong or not is_shipped(table):
-            walked = walk(table, dict.fromkeys(table.counters, 1), repeats=False)
+        ones = dict.fromkeys(table.counters, 1)
+        if wrong or not (is_shipped(table) or is_sound(table, ones)):
+            walked = walk(table, ones, repeats=False)
             failed = [each for each in walked.properties if not each.holds]
             wrong += [f"{each.name}: {each.detail}" for each in failed]
             path = next((each.path for each in failed if each.path), ())

@@ -111,7 +111,7 @@ def walk(
             table declares.
     """
     known = {name: limits[name] for name in table.counters}
-    walker = _Walker(table, known, repeats=repeats)
+    walker = Walker(table, known, repeats=repeats)
     walker.run(progress)
     walker.check_machine()
     goal = goal or (*table.outcomes, table.start)[0]
@@ -136,7 +136,7 @@ def walk(
     )
 
 
-class _Walker:
+class Walker:
     """Walk over the configurations of a machine, and record faults.
 
     Arguments:
@@ -167,8 +167,13 @@ class _Walker:
 
     # the walk
 
-    def run(self, progress: Callable[[int], None] | None) -> None:
-        """Fire every event in every configuration, the nearest to the start first."""
+    def run(self, progress: Callable[[int], None] | None, *, is_brief: bool = False) -> None:
+        """Fire every event in every configuration, the nearest to the start first.
+
+        Arguments:
+            progress: as for `walk`.
+            is_brief: whether to stop once every state was met and every row was taken.
+        """
         events = {
             state: [event for event, source in self.table.ladders if source == state]
             for state in self.table.states
@@ -185,6 +190,9 @@ class _Walker:
                 self.fire(index, event)
             if progress is not None and (index + 1) % PROGRESS_EVERY == 0:
                 progress(index + 1)
+            has_all = len(self.walked.taken) == len(self.table.rows)
+            if is_brief and has_all and len(met) == len(self.table.states):
+                break
 
     def add(self, configuration: Configuration, parent: Parent | None) -> int:
         """Add a configuration with what led there, and return its index."""

@@ -14,6 +14,7 @@ counter.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
 from operator import ge, gt
@@ -27,6 +28,21 @@ from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 
 NAME: Final = "rungwise"
+LOGGERS: Final = (logging.getLogger("transitions"), logging.getLogger("transitions.core"))
+
+
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Drop what the library logs of each step of our machines, unless its level has been set.
+
+    A program that logs at INFO would get some ten lines for each step. Other machines are logged as
+    ever.
+    """
+    is_ours = isinstance(record.args, tuple) and record.args[:1] == (f"{NAME}: ",)
+    is_asked_for = any(each.level for each in LOGGERS)
+    return not is_ours or is_asked_for or record.levelno >= logging.WARNING
+
+
+LOGGERS[-1].addFilter(_is_logged)  # the one that the library writes to
 
 Condition = Callable[[Any], bool]
 

@@ -4,8 +4,9 @@ lists them.
 Services say it in many places, from the most exact to the vaguest: `retry-after-ms`, `Retry-After`
 (RFC 9110, 10.2.3: seconds or a date), fields of the body, `retryDelay` (google.rpc.RetryInfo),
 headers that an aggregator quotes, words such as "try again in 20s", and last the reset of a bucket
-that is empty. The first usable one counts. A wait is never rounded down: a request that is a
-millisecond early is one more rejection.
+that is empty: in the headers of a service, or in those of the IETF's draft "RateLimit header fields
+for HTTP", which has had three forms. The first usable one counts. A wait is never rounded down: a
+request that is a millisecond early is one more rejection.
 
 There is no clock here: a point in time counts from the response's own `Date`. The drivers add one
 where it is missing: the time of arrival by their own clock, less the seconds by which that clock
@@ -46,9 +47,11 @@ _PART = Pattern(
 )
 _DURATION = Pattern(f"(?:{_PART.text}){{1,8}}", _PART.flags)
 _BUCKETS = (
-    (Pattern(r"x-ratelimit-remaining(.*)"), r"x-ratelimit-reset\1"),
+    (Pattern(r"(x-)?ratelimit-remaining(.*)"), r"\1ratelimit-reset\2"),  # the IETF's, drafts 0 to 6
     (Pattern(r"anthropic-ratelimit-(.+)-remaining"), r"anthropic-ratelimit-\1-reset"),
 )
+_QUOTED = Pattern(r'"[^"]*"')
+"""The name of a bucket, which may hold any punctuation."""
 _WORDING = Pattern(
     rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})",
     _PART.flags,
@@ -253,6 +256,27 @@ def _waits(
             if bucket and _number(value) == 0:
                 waits.append(_wait(headers.get(bucket.expand(reset)), headers))
         yield _longest(waits)
+    yield _longest(_resets_in(headers.get("ratelimit", "")))
+
+
+def _resets_in(header: str) -> Iterator[float | None]:
+    """Yield the waits for the empty buckets of a `RateLimit` header.
+
+    Draft 7 has one bucket, `limit=100, remaining=0, reset=9`. Those since have a list of them,
+    `"minute";r=0;t=14, "day";r=900;t=5000`.
+    """
+    if len(header) > _LONGEST_HEADER:
+        return
+    plain = _QUOTED.sub("", header)
+    if "remaining" in plain:
+        plain = plain.replace(",", ";")
+    for bucket in plain.split(","):
+        members = {}
+        for member in bucket.split(";"):
+            name, _, value = member.partition("=")
+            members[name.strip()] = value.strip()
+        if _number(members.get("remaining", members.get("r"))) == 0:
+            yield _usable(_number(members.get("reset", members.get("t"))))
 
 
 def _first_in_prose(texts: Iterable[object]) -> float | None:

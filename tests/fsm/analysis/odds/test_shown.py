@@ -18,7 +18,14 @@ from rungwise.fsm.analysis.odds.grid import SLACK
 from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.picture import pictures_of
 from rungwise.fsm.analysis.odds.rates import BackendRates, EventRate, Rates
-from rungwise.fsm.analysis.odds.shown import FORMS, Comparison, Figure, compare, tables_of
+from rungwise.fsm.analysis.odds.shown import (
+    FORMS,
+    Comparison,
+    Figure,
+    compare,
+    remarks_of,
+    tables_of,
+)
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.diagram.svg.document import PITCH, SIZES
@@ -238,6 +245,29 @@ def test_names_from_outside_are_escaped() -> None:
             assert "&lt;b&gt;&amp;" in written
         assert max(map(len, text.splitlines())) <= 120
     assert [*found.reached] == [*HOSTILE]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0 %"),
+        (1.9e-218, "< 0.0000001 %"),
+        (5e-324, "< 0.0000001 %"),
+        (9.99e-10, "< 0.0000001 %"),
+        (1e-9, "0.0000001 %"),
+        (1.14e-7, "0.0000114 %"),
+        (0.0042, "0.42 %"),
+        (0.999974, "99.9974 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_no_share_is_written_with_many_zeros(share: float, text: str) -> None:
+    found = attrs.evolve(
+        of_one_attempt(), outcomes={"done": 1.0, "partial": share}, over_seconds=share
+    )
+    rows = {name: cells for name, cells, _ in tables_of(found)[0]}
+    assert rows.get("partial", ["0 %"]) == [text]
+    assert f"{text} of the calls would exceed the budget of seconds." in [*remarks_of(found)]
 
 
 def test_a_policy_beside_itself_is_no_change() -> None:

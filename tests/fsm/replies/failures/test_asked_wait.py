@@ -76,6 +76,27 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
         30,
     ),
     (used_up(requests="1s", tokens="2m"), 120),
+    ({"ratelimit-limit": "9", "ratelimit-remaining": "0", "ratelimit-reset": "12"}, 12),
+    ({"RateLimit-Limit": "9, 9;w=60", "RateLimit-Remaining": "0", "RateLimit-Reset": "12"}, 12),
+    ({"ratelimit-remaining": "3", "ratelimit-reset": "12"}, None),
+    ({"ratelimit-reset": "12"}, None),
+    ({"ratelimit": "limit=100, remaining=0, reset=9"}, 9),
+    ({"RateLimit": "limit=100;w=60,remaining=0,reset=9"}, 9),
+    ({"ratelimit": "limit=100, remaining=7, reset=9"}, None),
+    ({"ratelimit": "limit=100, remaining=0"}, None),
+    ({"ratelimit": '"api";r=0;t=14', "ratelimit-policy": '"a window";"api";q=1000;w=300'}, 14),
+    ({"ratelimit": '"api"; r=0; t=14'}, 14),
+    ({"ratelimit": '"api";t=14;r=0;pk=:cHsdsRa894==:'}, 14),
+    ({"ratelimit": '"api";r=900;t=250'}, None),
+    ({"ratelimit": '"api";r=0'}, None),
+    ({"ratelimit": '"minute";r=0;t=14, "day";r=9;t=5000, "hour";r=0;t=90'}, 90),
+    ({"ratelimit": '"a;r=0;t=99, remaining=0";r=9;t=14'}, None),
+    ({"ratelimit": '"a";r=0;t=14, "a";r=0;t=14'}, 14),
+    ({"ratelimit": "limit=1, remaining=0, reset=-5"}, None),
+    ({"ratelimit": "limit=1, remaining=0, reset=9e9"}, None),
+    ({"ratelimit": f'"{"a" * 500}";r=0;t=14'}, None),
+    ({"ratelimit": "0"}, None),
+    ({"retry-after": "3", "ratelimit": '"api";r=0;t=14'}, 3),
     (of_anthropic("tokens", "0", "10:01"), None),
     (
         {
@@ -171,10 +192,14 @@ NAMES = st.sampled_from(
         "x-ratelimit-reset-tokens",
         "anthropic-ratelimit-tokens-remaining",
         "anthropic-ratelimit-tokens-reset",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+        "ratelimit",
     ]
 )
+RATE_LIMITS = ["limit=1, remaining=0, reset=", '"a";r=0;t=', '"', '"a";r=0;t=3, "b";r=0;t="']
 VALUES = st.text() | st.sampled_from(
-    ["0", "-1", "1e9", "6m0s", "9" * 400, NOW, "2026-11-20T10:00:00Z"]
+    ["0", "-1", "1e9", "6m0s", "9" * 400, NOW, "2026-11-20T10:00:00Z", *RATE_LIMITS]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | VALUES,
@@ -269,12 +294,13 @@ def test_reads_the_headers_that_an_aggregator_quotes(
             None,
         ),
         lambda text: ({"retry-after-ms": text, "date": text}, None),
+        lambda text: ({"ratelimit": f'"a";r=0;t={text}'}, None),
         lambda text: ({}, {"retry_after": text, "retry_after_ms": text}),
         lambda text: ({}, {"error": {"details": [{"retryDelay": text}]}}),
         lambda text: ({}, {"error": {"metadata": {"headers": {"Retry-After": text}}}}),
         lambda text: ({}, {"error": {"message": f"try again in {text}"}}),
     ],
-    ids=["headers", "milliseconds", "body", "details", "quoted headers", "message"],
+    ids=["headers", "milliseconds", "list", "body", "details", "quoted headers", "message"],
 )
 def test_a_wait_that_takes_a_megabyte_to_write_is_none_and_takes_no_memory(
     place: Any, text: str
