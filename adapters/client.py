@@ -22,6 +22,7 @@ from rungwise.adapters.client_options import (
     warn_of_problems,
 )
 from rungwise.adapters.client_turns import Turns
+from rungwise.adapters.every_client import is_made
 from rungwise.adapters.http.async_driver import AsyncCompactor
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -143,6 +144,7 @@ class Client(Turns, Closing, AsyncClosing):
         )
         Chain.of(chain, needs_prices=policy.budget.money is not None)
         warn_of_problems(chain)
+        is_made(self)
 
     @property
     def chain(self) -> tuple[Backend, ...]:

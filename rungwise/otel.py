@@ -2,8 +2,7 @@
 
     client = rungwise.otel.instrument(rungwise.Client(chain))
 
-or, where a client is made by somebody else, `rungwise.Client(chain,
-observer=rungwise.otel.observer())`.
+or for every client of the process, by whomever it is made, `rungwise.otel.instrument_all()`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from rungwise.lazy import lazy_names
 
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
     from rungwise.adapters.telemetry.otel import instrument as instrument
+    from rungwise.adapters.telemetry.otel import instrument_all as instrument_all
     from rungwise.adapters.telemetry.otel import observer as observer
 else:
     __getattr__, __dir__, __all__ = lazy_names(

@@ -13,6 +13,7 @@ from rungwise.adapters.client import Client
 from rungwise.adapters.telemetry.names import OTHER, Attributes
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.values.usage import Usage
 
 SECONDS: Final = [0.01 * 2**power for power in range(14)]
 TOKENS: Final = [4**power for power in range(14)]
@@ -72,11 +73,37 @@ class Meters:
             "rungwise.backend.closed", [observed], "1", "Whether a backend may be asked"
         )
 
+    def attempted(
+        self,
+        usage: Usage,
+        cost: float | None,
+        attributes: Attributes,
+        own: Attributes,
+    ) -> None:
+        """Count the tokens and the cost of an attempt.
+
+        Arguments:
+            usage: its tokens.
+            cost: in the currency of the prices; None if it is not known.
+            attributes: of the backend that was asked, and of its reply.
+            own: the caller's own attributes.
+        """
+        of_attempt = {**own, **self._shared(attributes)}
+        modality = {"gen_ai.token.modality": "text" if usage.total_tokens else "unknown"}
+        for name, kind in _KINDS.items():
+            count = getattr(usage, kind)
+            if count or kind in ("input_tokens", "output_tokens"):
+                metric = f"gen_ai.client.inference.usage.{name}"
+                self._count(metric, count, {**of_attempt, **modality}, "{token}")
+        if cost is not None:
+            self._count("rungwise.cost", cost, of_attempt, "1")
+
     def ended(
         self,
         result: Result,
         attributes: Attributes,
         first_chunk: float | None,
+        own: Attributes,
     ) -> None:
         """Count a call that has ended.
 
@@ -84,23 +111,12 @@ class Meters:
             result: of the call.
             attributes: of its span.
             first_chunk: the seconds until a stream brought content; None if it is no stream.
+            own: the caller's own attributes.
         """
-        of_call = _chosen(attributes, _SHARED)
-        model = of_call.get("gen_ai.response.model")
-        if model is not None and model not in self._models:
-            if len(self._models) >= MOST_MODELS:  # each is a series of its own
-                of_call["gen_ai.response.model"] = OTHER
-            else:
-                self._models.add(model)
+        of_call = {**own, **self._shared(attributes)}
         self._seconds("gen_ai.client.inference.duration", result.seconds, of_call)
         if first_chunk is not None:
             self._seconds("gen_ai.client.inference.time_to_first_chunk", first_chunk, of_call)
-        modality = {"gen_ai.token.modality": "text" if result.usage.total_tokens else "unknown"}
-        for name, kind in _KINDS.items():
-            count = getattr(result.usage, kind)
-            if count or kind in ("input_tokens", "output_tokens"):
-                usage = f"gen_ai.client.inference.usage.{name}"
-                self._count(usage, count, {**of_call, **modality}, "{token}")
         for name in ("input_tokens", "output_tokens"):
             operation = f"gen_ai.client.inference.operation.{name}"
             count = getattr(result.usage, name)
@@ -108,31 +124,52 @@ class Meters:
         outcome = {**of_call, "rungwise.outcome": result.outcome}
         attempts = self._histogram("rungwise.attempts", "{attempt}", COUNTS)
         attempts.record(result.attempts, outcome)
-        if result.cost is not None:
-            self._count("rungwise.cost", result.cost, outcome, "1")
 
-    def took(self, step: Step) -> None:
+    def took(self, step: Step, own: Attributes) -> None:
         """Count a rung that a call has taken."""
-        rung = {"rungwise.rung": step.target, "rungwise.event": step.event}
+        rung = {
+            **own,
+            "rungwise.rung": step.target,
+            "rungwise.event": step.event,
+        }
         self._count("rungwise.rungs", 1, rung, "{rung}")
         if step.target == "fallback":
-            self._count("rungwise.fallbacks", 1, {"rungwise.backend": step.backend}, "{fallback}")
+            left = {**own, "rungwise.backend": step.backend}
+            self._count("rungwise.fallbacks", 1, left, "{fallback}")
 
     def of_turn(
         self,
         seconds: float,
         calls: int,
         tools: int,
+        own: Attributes,
     ) -> None:
-        """Count a turn that has ended."""
-        self._seconds("gen_ai.invoke_agent.duration", seconds, {})
-        for name, count in (("inference_calls", calls), ("tool_calls", tools)):
-            self._histogram(f"gen_ai.invoke_agent.{name}", "{call}", COUNTS).record(count, {})
+        """Count a turn that has ended.
 
-    def of_tool(self, seconds: float, attributes: Attributes) -> None:
+        Arguments:
+            seconds: how long it took.
+            calls, tools: how many it ran.
+            own: the caller's own attributes.
+        """
+        self._seconds("gen_ai.invoke_agent.duration", seconds, own)
+        for name, count in (("inference_calls", calls), ("tool_calls", tools)):
+            self._histogram(f"gen_ai.invoke_agent.{name}", "{call}", COUNTS).record(count, own)
+
+    def of_tool(self, seconds: float, attributes: Attributes, own: Attributes) -> None:
         """Count a tool that has ended."""
-        of_tool = _chosen(attributes, ("gen_ai.tool.name", "error.type"))
+        of_tool = {**own, **_chosen(attributes, ("gen_ai.tool.name", "error.type"))}
         self._seconds("gen_ai.execute_tool.duration", seconds, of_tool)
+
+    def _shared(self, attributes: Attributes) -> Attributes:
+        """Return the attributes of a span that its metrics have, too."""
+        shared = _chosen(attributes, _SHARED)
+        model = shared.get("gen_ai.response.model")
+        if model is not None and model not in self._models:
+            if len(self._models) >= MOST_MODELS:  # each is a series of its own
+                shared["gen_ai.response.model"] = OTHER
+            else:
+                self._models.add(model)
+        return shared
 
     def _seconds(
         self,

@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import Link
+from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
@@ -161,14 +163,14 @@ def of_result(result: Result, is_secret: Callable[[str], bool]) -> Attributes:
         attributes["rungwise.cost"] = result.cost
         attributes["rungwise.cost_reported"] = result.cost_reported
     if result.reply is not None:
-        attributes |= _of_reply(result.reply, is_secret)
+        attributes |= of_reply(result.reply, is_secret)
     if not result.is_success:
         attributes["error.type"] = error_of(result)
     return attributes
 
 
-def _of_reply(reply: Reply, is_secret: Callable[[str], bool]) -> Attributes:
-    """Return the attributes of the reply that ended a call; a server may leave out either name.
+def of_reply(reply: Reply, is_secret: Callable[[str], bool]) -> Attributes:
+    """Return the attributes of a reply; a server may leave out either name.
 
     Arguments:
         reply: the reply.
@@ -182,6 +184,56 @@ def _of_reply(reply: Reply, is_secret: Callable[[str], bool]) -> Attributes:
         attributes["gen_ai.response.id"] = shown(id, is_secret)
     attributes["gen_ai.response.finish_reasons"] = [reply.stop_reason or "error"]
     return attributes
+
+
+def of_attempt(last: Observation | None, step: Step, link: Link) -> Attributes:
+    """Return the attributes of an attempt that its metrics have, too: whom it asked, and what
+    served it.
+
+    Arguments:
+        last: what came back; None if nobody waited for it.
+        step: the step that it led to.
+        link: the backend that was asked.
+    """
+    attributes = of_link(link)
+    if last is None:
+        return attributes
+    if last.reply is not None:
+        attributes |= of_reply(last.reply, link.is_secret)
+    if last.failure is not None:
+        attributes["error.type"] = step.reason or step.event
+    return attributes
+
+
+def of_received(last: Observation | None, step: Step) -> Attributes:
+    """Return what else the span of an attempt says.
+
+    Its tokens have names of our own. Those of the conventions stand on the call, and a sum over all
+    spans would count them twice.
+
+    Arguments:
+        last, step: as for `of_attempt`.
+    """
+    attributes = known(
+        event=step.event,
+        reason=step.reason,
+        code=step.code,
+        input_tokens=step.usage.input_tokens,
+        output_tokens=step.usage.output_tokens,
+    )
+    status = step.status
+    if last is not None and last.failure is None:
+        status = 200
+    if status is not None:
+        attributes["http.response.status_code"] = status
+    if step.first_token is not None:
+        attributes["gen_ai.response.time_to_first_chunk"] = step.first_token
+    return attributes
+
+
+def known(**values: Any) -> Attributes:
+    """Return attributes of our own, without those that are unknown."""
+    return {f"rungwise.{name}": value for name, value in values.items() if value is not None}
 
 
 def error_of(result: Result) -> str:

@@ -38,14 +38,18 @@ from rungwise.adapters.telemetry.meters import Meters
 from rungwise.adapters.telemetry.names import (
     Attributes,
     input_of,
+    known,
+    of_attempt,
     of_link,
+    of_received,
     of_request,
     of_result,
-    of_usage,
     output_of,
     shown,
 )
+from rungwise.fsm.call.budget.costs import cost_of
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.run.recording import Follower, Observer, logger, observer_of
 from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
@@ -54,12 +58,16 @@ from rungwise.fsm.turn.result import ERRORS
 from rungwise.fsm.turn.table import OUTCOMES
 from rungwise.fsm.turn.tools import ToolRun
 from rungwise.fsm.turn.turn import Turn
-from rungwise.fsm.values.usage import NO_USAGE
+from rungwise.fsm.values.money import as_money
 
 CAPTURES: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that must agree before a span holds a message."""
 
 _TRACEPARENT: Final = TraceContextTextMapPropagator()  # which never sends baggage
+
+
+OwnAttributes = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""Attributes that a caller adds, or a function that returns them for each call and turn."""
 
 
 @define(eq=False)
@@ -70,6 +78,7 @@ class Tracing(Follower):
     meters: Meters
     contents: bool = False  # whether spans may hold messages and the arguments and results of tools
     also: Observer | None = None  # another observer, which is called with each step as well
+    own: OwnAttributes = field(factory=dict)  # the caller's, of spans and metrics
 
     def __call__(self, step: Step) -> None:
         """Pass on a step of which the run is not known."""
@@ -83,7 +92,20 @@ class Tracing(Follower):
         also = self.also and observer_of(self.also, run)
         if self.is_off and not get_current_span().get_span_context().is_valid:
             return also
-        return TracedTurn(self, also, run) if isinstance(run, Turn) else TracedCall(self, also, run)
+        own = self.own_attributes()
+        if isinstance(run, Turn):
+            return TracedTurn(self, also, own, run)
+        return TracedCall(self, also, own, run)
+
+    def own_attributes(self) -> Attributes:
+        """Return the caller's own attributes, as the context says that is current; what they raise
+        harms no call.
+        """
+        try:
+            return dict(self.own() if callable(self.own) else self.own)
+        except Exception as error:
+            logger.warning("attributes= raised %s; the call goes on", type(error).__name__)
+            return {}
 
     @property
     def is_off(self) -> bool:
@@ -123,6 +145,7 @@ class TracedRun(Follower):
 
     tracing: Tracing
     also: Observer | None
+    own: Attributes  # the caller's, of every span and metric of the run
     _span: Span | None = field(default=None, init=False)
 
     def __call__(self, step: Step) -> None:
@@ -155,7 +178,7 @@ class TracedRun(Follower):
         now = time.time_ns()
         began = now - int(step.at * 1e9) if step.number == 1 else now
         self._span = span = self.tracing.tracer.start_span(
-            name, parent, kind, attributes, start_time=began
+            name, parent, kind, {**self.own, **attributes}, start_time=began
         )
         return span
 
@@ -175,6 +198,7 @@ class TracedCall(TracedRun):
     _attempt: Span | None = field(default=None, init=False)
     _wait: float = field(default=0.0, init=False)
     _sent_at: float = field(default=0.0, init=False)
+    _link: Link | None = field(default=None, init=False)  # that was asked; None between attempts
     # when the first content came, in seconds of the call
     _first: float | None = field(default=None, init=False)
     # those of the span from its beginning, which the metrics have, too
@@ -193,31 +217,34 @@ class TracedCall(TracedRun):
         """Make an event of the step, or begin or end the span of an attempt or of the call."""
         span = self._span or self._begin(step)
         if step.event == SKIPPED:
-            span.add_event("rungwise.skipped", _known(backend=step.backend, why=step.note))
+            span.add_event("rungwise.skipped", known(backend=step.backend, why=step.note))
             return
         if step.event == "sent":
             self._sent_at = step.at
+            self._link = self.call.link
             if span.is_recording():
                 self._send(step)
             return
         if step.first_token is not None and self._first is None:
             self._first = self._sent_at + step.first_token
-        if self._attempt is not None:
-            self._receive(step, self._attempt)
+        if self._link is not None:
+            self._receive(step, self._link)
+            self._link = None
         if not self.call.is_over:
-            self.tracing.meters.took(step)
+            self.tracing.meters.took(step, self.own)
         if span.is_recording():
             self._wait = step.wait
             guard = f" [{step.guard}]" if step.guard else ""
             row = f"{step.source} --{step.event}{guard}--> {step.target}"
-            known = _known(
+            attributes = known(
                 event=step.event,
                 guard=step.guard,
                 rung=step.target,
                 wait=step.wait,
                 backend=step.backend,
             )
-            span.add_event("rungwise.rung", {**known, "rungwise.row": row})
+            attributes["rungwise.row"] = row
+            span.add_event("rungwise.rung", attributes)
         if self.call.is_over:
             self._end(span)
 
@@ -239,9 +266,10 @@ class TracedCall(TracedRun):
     def _send(self, step: Step) -> None:
         """Start the span of an attempt."""
         attributes = {
+            **self.own,
             **of_link(self.call.link),
             "http.request.method": "POST",
-            **_known(rung=step.source, backend=step.backend, wait=self._wait),
+            **known(rung=step.source, backend=step.backend, wait=self._wait),
         }
         if step.attempts > 1:
             attributes["http.request.resend_count"] = step.attempts - 1
@@ -249,31 +277,31 @@ class TracedCall(TracedRun):
             "attempt", self.within, SpanKind.CLIENT, attributes
         )
 
-    def _receive(self, step: Step, attempt: Span) -> None:
-        """End the span of an attempt."""
+    def _receive(self, step: Step, link: Link) -> None:
+        """Count what an attempt at a backend has used, and end its span."""
         last = None if step.event == "cancelled" else self.call.last
-        is_failure = last is not None and last.failure is not None
-        status = 200 if last is not None and not is_failure else step.status
-        attributes = _known(event=step.event, reason=step.reason, code=step.code) | of_usage(
-            step.usage
-        )
-        if status is not None:
-            attributes["http.response.status_code"] = status
-        if step.first_token is not None:
-            attributes["gen_ai.response.time_to_first_chunk"] = step.first_token
-        if not self.call.is_over and "added_text" not in step.facts:
-            attributes["rungwise.discarded_tokens"] = step.usage.output_tokens
-        if is_failure:
-            attributes["error.type"] = step.reason or step.event
-            attempt.set_status(Status(StatusCode.ERROR))
+        attributes = of_attempt(last, step, link)
+        units = cost_of(step.usage, link.prices)
+        cost = None if units is None else as_money(units)
+        asked = {"gen_ai.operation.name": "chat", **attributes}
+        self.tracing.meters.attempted(step.usage, cost, asked, self.own)
+        attempt = self._attempt
+        if attempt is None:
+            return
         attempt.set_attributes(attributes)
+        attempt.set_attributes(of_received(last, step))
+        if not self.call.is_over and "added_text" not in step.facts:
+            attempt.set_attribute("rungwise.discarded_tokens", step.usage.output_tokens)
+        if "error.type" in attributes:
+            attempt.set_status(Status(StatusCode.ERROR))
         attempt.end()
         self._attempt = None
 
     def _end(self, span: Span) -> None:
         """End the span of the call, and count the call."""
         result = self.call.result
-        attributes = {**self._attributes, **of_result(result, self.call.link.is_secret)}
+        link = self.call.link
+        attributes = {**self._attributes, **of_link(link), **of_result(result, link.is_secret)}
         if self._first is not None and self.call.is_streaming:
             attributes["gen_ai.response.time_to_first_chunk"] = self._first
         if self.tracing.may_quote:
@@ -284,7 +312,7 @@ class TracedCall(TracedRun):
             span.set_attributes(attributes)
         span.end()
         first = self._first if self.call.is_streaming else None
-        self.tracing.meters.ended(result, attributes, first)
+        self.tracing.meters.ended(result, attributes, first, self.own)
 
 
 @define(eq=False)
@@ -300,9 +328,8 @@ class TracedTurn(TracedRun):
     def watch(self, call: Call) -> Observer:
         """Return the observer of a call of the turn."""
         self._call = call
-        return TracedCall(
-            self.tracing, self.also and observer_of(self.also, call), call, lambda: self.within
-        )
+        also = self.also and observer_of(self.also, call)
+        return TracedCall(self.tracing, also, self.own, call, lambda: self.within)
 
     def _take(self, step: Step) -> None:
         """Make an event of the step, and end the span with the turn."""
@@ -310,25 +337,19 @@ class TracedTurn(TracedRun):
         span = self._span or self._start("invoke_agent", step, SpanKind.INTERNAL, None, operation)
         if step.event != "sent":
             span.add_event(
-                "rungwise.step", _known(event=step.event, guard=step.guard, rung=step.target)
+                "rungwise.step", known(event=step.event, guard=step.guard, rung=step.target)
             )
         if step.target not in OUTCOMES:
             return
         journal = self.turn.journal
         calls = len(journal.calls)
-        usage = sum((each.usage for each in journal.steps), NO_USAGE)
-        span.set_attributes(
-            {
-                "rungwise.outcome": step.target,
-                "rungwise.calls": calls,
-                **of_usage(usage),
-            }
-        )
+        # the tokens stand on the calls
+        span.set_attributes({"rungwise.outcome": step.target, "rungwise.calls": calls})
         if step.target in ERRORS:
             span.set_attribute("error.type", step.target)
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-        self.tracing.meters.of_turn(step.at, calls, self._ran)
+        self.tracing.meters.of_turn(step.at, calls, self._ran, self.own)
 
     @_harmless
     def tool_began(self, run: ToolRun) -> None:
@@ -345,6 +366,7 @@ class TracedTurn(TracedRun):
         """Start the span of a tool."""
         call = run.call
         attributes: Attributes = {
+            **self.own,
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.name,
             "gen_ai.tool.type": "function",
@@ -373,9 +395,4 @@ class TracedTurn(TracedRun):
         span.set_attributes(attributes)
         span.end()
         self._ran += 1
-        self.tracing.meters.of_tool(time.monotonic() - began, attributes)
-
-
-def _known(**values: Any) -> Attributes:
-    """Return attributes of our own, without those that are unknown."""
-    return {f"rungwise.{name}": value for name, value in values.items() if value is not None}
+        self.tracing.meters.of_tool(time.monotonic() - began, attributes, self.own)

@@ -55,7 +55,7 @@ FLOORS = (
     {"adapters.client_clocks"},
     {"adapters.turn"},
     {"adapters.check", "adapters.discovery"},
-    {"adapters.runtime"},
+    {"adapters.every_client", "adapters.runtime"},
     {"adapters.client_turns"},
     {"adapters.client"},
     {"adapters.gateway", "adapters.durable", "adapters.telemetry", "adapters.ui"},

@@ -50,6 +50,9 @@ ATTRIBUTES: dict[str, Any] = {
         for name in ("outcome", "backend", "rung", "event", "guard", "reason", "code", "row", "why")
     },
     "rungwise.attempts": int,
+    "rungwise.input_tokens": int,
+    "rungwise.output_tokens": int,
+    "tenant": str,  # as a caller may add it
     "rungwise.discarded_tokens": int,
     "rungwise.calls": int,
     "rungwise.cost": float,
@@ -80,7 +83,7 @@ METRICS = {
     "rungwise.attempts": ("{attempt}", "histogram", {*_OF_CALLS, "rungwise.outcome"}),
     "rungwise.rungs": ("{rung}", "counter", {"rungwise.rung", "rungwise.event"}),
     "rungwise.fallbacks": ("{fallback}", "counter", {"rungwise.backend"}),
-    "rungwise.cost": ("1", "counter", {*_OF_CALLS, "rungwise.outcome"}),
+    "rungwise.cost": ("1", "counter", _OF_CALLS),
     "rungwise.backend.closed": ("1", "gauge", {"rungwise.backend", "rungwise.health"}),
 }
 

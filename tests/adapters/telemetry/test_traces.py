@@ -9,11 +9,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
+import httpx
 import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, detach
@@ -26,8 +28,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import rungwise
 from rungwise import Client, OpenAIChat, ToolCall
+from rungwise.adapters import every_client
 from rungwise.adapters.telemetry import meters
 from rungwise.adapters.telemetry.names import of_link
+from rungwise.adapters.telemetry.tracing import Tracing
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
 from support.command_line import printed_by
@@ -72,7 +76,11 @@ class Seen:
         return {metric.name: metric for metric in found}
 
     def client(
-        self, *providers: EmbeddedProvider, contents: bool = False, **options: Any
+        self,
+        *providers: EmbeddedProvider,
+        contents: bool = False,
+        attributes: Any = None,
+        **options: Any,
     ) -> Client:
         chain = [
             OpenAIChat(
@@ -83,7 +91,7 @@ class Seen:
         given = {**modes.waits_into([]), "health": None, **options}
         client = Client(chain, **given)
         kept = {"tracer_provider": self.tracers, "meter_provider": self.meters}
-        return rungwise.otel.instrument(client, contents=contents, **kept)
+        return rungwise.otel.instrument(client, contents=contents, attributes=attributes, **kept)
 
 
 @pytest.fixture
@@ -465,18 +473,203 @@ def test_the_metrics_count_tokens_attempts_rungs_and_cost(seen: Seen) -> None:
         results = [client.call("Where?"), client.call("Why?")]
     metrics = seen.metrics()
     amounts = {name: metric.data.data_points[0] for name, metric in metrics.items()}
-    assert amounts["gen_ai.client.inference.usage.input_tokens"].value == sum(
-        each.usage.input_tokens for each in results
-    )
+    of_attempts = metrics["gen_ai.client.inference.usage.input_tokens"].data.data_points
+    assert {
+        (point.attributes.get("error.type"), point.attributes["gen_ai.token.modality"]): point.value
+        for point in of_attempts
+    } == {
+        ("server_error", "unknown"): 0,
+        (None, "text"): sum(each.usage.input_tokens for each in results),
+    }
     assert amounts["gen_ai.client.inference.operation.output_tokens"].sum == sum(
         each.usage.output_tokens for each in results
     )
     assert (amounts["rungwise.attempts"].sum, amounts["rungwise.attempts"].count) == (3, 2)
-    assert amounts["rungwise.cost"].value == pytest.approx(
-        sum(each.cost or 0.0 for each in results)
-    )
+    costs = [point.value for point in metrics["rungwise.cost"].data.data_points]
+    assert sum(costs) == pytest.approx(sum(each.cost or 0.0 for each in results))
     assert amounts["rungwise.rungs"].value == 1
     assert amounts["gen_ai.client.inference.duration"].explicit_bounds[:2] == (0.01, 0.02)
+
+
+WAYS = ("call", "stream", "acall", "astream", "turn", "aturn")
+
+
+def run(client: Client, way: str) -> Any:
+    """Run one call or turn in one of the ways, and return its result."""
+
+    async def in_loop() -> Any:
+        if way == "astream":
+            async with client.astream("Where?") as stream:
+                async for _ in stream:
+                    pass
+            return stream.result
+        begun: Any = client.acall("Where?") if way == "acall" else client.aturn("Where?")
+        return await begun
+
+    if way in ("acall", "astream", "aturn"):
+        return asyncio.run(in_loop())
+    if way == "stream":
+        *_, result = client.stream("Where?")
+        return result
+    return client.call("Where?") if way == "call" else client.turn("Where?")
+
+
+def values_of(metric: Any, *names: str) -> dict[Any, float]:
+    """Add up a metric by some of its attributes."""
+    values: dict[Any, float] = {}
+    for point in metric.data.data_points:
+        key = tuple([point.attributes.get(name) for name in names])
+        values[key] = values.get(key, 0) + point.value
+    return values
+
+
+CUT = ScriptedReply(
+    text="Half of the", finish="length", usage={"prompt_tokens": 20, "completion_tokens": 7}
+)
+NO = ScriptedReply(
+    refusal="No.",
+    model="gpt-0-2026",
+    usage={
+        "prompt_tokens": 30,
+        "completion_tokens": 9,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    },
+)
+SERVED = attrs.evolve(ANSWER, model="gpt-1-2026")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sum_over_all_spans_counts_each_token_once(seen: Seen, way: str) -> None:
+    with serve(DOWN, CUT, ANSWER) as provider:
+        result = run(seen.client(provider), way)
+    for kind in ("input", "output"):
+        name = f"gen_ai.usage.{kind}_tokens"
+        told = [attributes_of(span).get(name) for span in seen.spans]
+        assert sum(filter(None, told)) == getattr(result.usage, f"{kind}_tokens")
+        assert [span.name for span, count in zip(seen.spans, told, strict=True) if count] == [
+            "chat gpt-0"
+        ]
+        of_attempts = [attributes_of(span) for span in seen.named("attempt")]
+        assert sum(each[f"rungwise.{kind}_tokens"] for each in of_attempts) == getattr(
+            result.usage, f"{kind}_tokens"
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tokens_and_cost_are_those_of_the_model_that_was_asked_and_the_one_that_served(
+    seen: Seen, way: str
+) -> None:
+    with serve(NO) as first, serve(SERVED) as second:
+        result = run(seen.client(first, second), way)
+    metrics = seen.metrics()
+    asked = ("gen_ai.request.model", "gen_ai.response.model")
+    one, other = ("gpt-0", "gpt-0-2026"), ("gpt-1", "gpt-1-2026")
+    usage = "gen_ai.client.inference.usage"
+    assert values_of(metrics[f"{usage}.input_tokens"], *asked) == {one: 30, other: 12}
+    assert values_of(metrics[f"{usage}.output_tokens"], *asked) == {one: 9, other: 5}
+    assert values_of(metrics[f"{usage}.cache_read.input_tokens"], *asked) == {one: 4}
+    costs = values_of(metrics["rungwise.cost"], *asked)
+    assert costs == pytest.approx({one: (30 + 2 * 9) / 1e6, other: (12 + 2 * 5) / 1e6})
+    assert sum(costs.values()) == pytest.approx(result.cost)
+    [duration] = metrics["gen_ai.client.inference.duration"].data.data_points
+    [call] = seen.named("chat")
+    for told in (dict(duration.attributes), attributes_of(call)):
+        assert tuple(told[name] for name in asked) == other
+        assert told["server.port"] == int(second.base_url.split(":")[2].split("/")[0])
+
+
+# what a caller adds
+
+TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_function", [False, True])
+def test_own_attributes_stand_on_every_span_and_metric(
+    way: str, is_function: bool, seen: Seen
+) -> None:
+    given: Any = {"tenant": "heron", "gen_ai.operation.name": "mine", "rungwise.rung": "mine"}
+
+    def now() -> Any:
+        return {**given, "tenant": TENANT.get()}
+
+    with serve(DOWN, NO) as first, serve(ANSWER) as second:
+        client = seen.client(first, second, attributes=now if is_function else given)
+        token = TENANT.set("heron")
+        run(client, way)
+        TENANT.reset(token)
+    assert {attributes_of(span)["tenant"] for span in seen.spans} == {"heron"}
+    for name, metric in seen.metrics().items():
+        assert {point.attributes.get("tenant") for point in metric.data.data_points} == {"heron"}, (
+            name
+        )
+    rungs = values_of(seen.metrics()["rungwise.rungs"], "rungwise.rung")
+    assert rungs == {("retry",): 1, ("fallback",): 1}
+
+
+def test_own_attributes_stand_on_tools(seen: Seen) -> None:
+    with serve(ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]), ANSWER) as provider:
+        client = seen.client(provider, attributes={"tenant": "heron"})
+        client.turn("Where?", tools={"look": lambda: "here"})
+    [tool] = seen.named("execute_tool")
+    assert attributes_of(tool)["tenant"] == "heron"
+    [point] = seen.metrics()["gen_ai.execute_tool.duration"].data.data_points
+    assert dict(point.attributes) == {"tenant": "heron", "gen_ai.tool.name": "look"}
+
+
+@pytest.mark.parametrize("given", [lambda: TENANT.get(), lambda: 5, 5])
+def test_own_attributes_that_cannot_be_had_break_no_call(
+    given: Any, seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve(ANSWER) as provider:
+        assert seen.client(provider, attributes=given).call("Where?").text == SECRET
+    assert len(seen.spans) == 2
+    assert [record.getMessage().split(" raised ")[0] for record in caplog.records] == [
+        "attributes="
+    ]
+
+
+# a whole process
+
+
+@pytest.fixture
+def _nobody_attached() -> Iterator[None]:
+    yield
+    every_client._ATTACHED.clear()
+
+
+@pytest.mark.usefixtures("_nobody_attached")
+def test_every_client_of_a_process_is_instrumented(seen: Seen) -> None:
+    kept = {"tracer_provider": seen.tracers, "meter_provider": seen.meters}
+    with serve(ANSWER, ANSWER, ANSWER) as provider:
+        backend = OpenAIChat("gpt-0", base_url=provider.base_url, api_key="k")
+        before = Client(backend)
+        rungwise.otel.instrument_all(**kept, attributes={"tenant": "heron"})
+        rungwise.otel.instrument_all(**kept, attributes={"tenant": "stork"})
+        clients = (before, Client(backend), rungwise.otel.instrument(Client(backend)))
+        for client in clients:
+            client.call("Where?")
+    assert [attributes_of(span)["tenant"] for span in seen.named("chat")] == [
+        "heron",
+        "stork",
+        "stork",
+    ]
+    assert len(seen.named("attempt")) == 3
+
+
+@pytest.mark.usefixtures("_nobody_attached")
+def test_clients_that_others_make_in_other_threads_are_instrumented_too(seen: Seen) -> None:
+    rungwise.otel.instrument_all(tracer_provider=seen.tracers, meter_provider=seen.meters)
+    with serve(ANSWER) as provider:
+        backend = OpenAIChat("gpt-0", base_url=provider.base_url, api_key="k")
+        with ThreadPoolExecutor(8) as pool:
+            made = [*pool.map(lambda _: Client(backend), range(40))]
+        assert all(isinstance(each.runtime.observer, Tracing) for each in made)
+        transport = rungwise.Transport(made[0])
+        with httpx.Client(transport=transport) as http:
+            body = {"model": "m", "messages": [{"role": "user", "content": "Where?"}]}
+            http.post("https://api.openai.com/v1/chat/completions", json=body)
+    assert len(seen.named("chat")) == 1
 
 
 def test_the_health_of_backends_is_a_metric(seen: Seen) -> None:
