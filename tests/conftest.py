@@ -49,8 +49,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, three of
-    four of any other test that has many, and begin with the slowest.
+    """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, and most
+    cases of any other test that has many; begin with the slowest.
 
     One that takes minutes and begins among the last would keep every other processor waiting. The
     tests of pages come next: what a process begins with is not taken over by another, which would
