@@ -57,7 +57,7 @@ QUESTIONS = [
     ),
     (
         "what is the longest path now?",
-        "now ask, retry x2, reask, fallback, reask, prefill x2, enlarge x3, correct "
+        "now ask, retry x2, reask, fallback, recheck, reask, prefill x2, enlarge x3 "
         "(budget.attempts ends it)",
     ),
     (
@@ -208,7 +208,7 @@ def test_the_headline_stands_first_and_the_long_parts_are_folded() -> None:
         "**With two backends, this change lets a call cost at most 0.4 × as much"
     )
     assert "| `limits.retries` | `3` | `2` |" in text
-    assert "<details><summary>Events that lead to something else (7)</summary>" in text
+    assert "<details><summary>Events that lead to something else (8)</summary>" in text
     assert "* `failed_transiently` (429, 408, 500 to 599, a timeout, no connection)" in text
     assert text.count("<details>") == text.count("</details>") > 2
     assert "Of 3 past journals: 1 takes the same path to the end, 1 ends earlier" in text
