@@ -80,7 +80,7 @@ def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     assert re.search(r"Money: at most 2\.4\d+, before 6\.1\d+ \(0\.4 ×\)\.", shown)
     assert (
         "With two backends, this change lets a call cost at most 0.4 × as much and take at most "
-        "0.1 × as long; 1 row can no longer be taken; 7 events lead to something else."
+        "0.1 × as long; 1 row can no longer be taken; 8 events lead to something else."
     ) in shown
     assert all(f"{each.name} : {journal_text(each)}." in shown for each in last_week())
 
