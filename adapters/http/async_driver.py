@@ -15,10 +15,16 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
-from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
+from rungwise.adapters.http.sync_driver import (
+    Compactor,
+    Driver,
+    needs_fresh,
+    partial,
+    seen_of,
+)
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.adapters.stores.sharing import ALONE
-from rungwise.adapters.wires.backend import pool_of
+from rungwise.adapters.wires.backend import Backend, Keyed, asked_of, must_ask
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Finding, Judged
@@ -43,7 +49,8 @@ class AsyncDriver(Driver):
     http: OwnAsyncHttp | BorrowedAsyncHttp
     sleep: Callable[[float], Awaitable[object]]  # waits for seconds
     compactor: Compactor | AsyncCompactor | None  # makes messages shorter, or None
-    found: Callable[[Judged, Cancellation, Deadline], Awaitable[Finding]]  # calls the verdicts
+    # calls the verdicts
+    found: Callable[[Judged | None, Cancellation, Deadline], Awaitable[Finding | None]]
 
     async def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -55,22 +62,25 @@ class AsyncDriver(Driver):
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
         is_fresh = False
+        keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             call.journal.started = call.journal.started or self.deadlines.wall_clock()
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 is_ready = await self._make_ready(call, send)
+                asked = asked_of(self.chain, call.place)
+                if is_ready and must_ask(asked, keyed):
+                    keyed = await self._ask_key(asked, send)
                 if is_ready and call.spending.share is not None:
                     is_ready = await self._reserve(call, send)
                 if not is_ready:
                     call.sending(self.when_late(send))
                     break
-                # This waits for other calls, not for the backend, so no limit of an attempt counts
-                # here.
+                # This waits for other calls, not for the backend: no limit of an attempt counts.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     if has_place:
-                        admitted = await sharing.aadmit(call, send)
+                        admitted = await sharing.aadmit(call, send, keyed)
                         if admitted is not send:
                             send = admitted
                             continue
@@ -81,19 +91,20 @@ class AsyncDriver(Driver):
                     sharing.sent(send)
                     for event in call.drain():
                         yield event
-                    exchange = self.exchange(send, call, is_fresh=is_fresh)
+                    exchange = self.exchange(send, call, keyed, is_fresh=is_fresh)
                     async with aclosing(self._exchange(exchange, send, call)) as events:
                         async for event in events:
                             yield event
+                keyed = None
                 reply = exchange.reply()
-                finding = None
+                came = call.settle(reply)
+                await sharing.asettle(seen_of(came, exchange), came, exchange.received)
+                call.let_go()  # before anything of the caller's judges it, and may make calls too
                 judged = call.judging(reply)
-                if judged is not None:
-                    finding = await self.found(judged, self.cancellation, self.deadline(send))
+                finding = await self.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
-                await sharing.asettle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -104,6 +115,7 @@ class AsyncDriver(Driver):
             raise
         finally:
             await sharing.asettle(None, None, {})
+            call.let_go()
         for event in call.drain():
             yield event
 
@@ -114,11 +126,9 @@ class AsyncDriver(Driver):
         response = None
         chunks = None
         try:
-            backend = pool_of(exchange.backend)[send.key]
-            if backend.renews_key:
-                exchange.keyed = await within(
-                    self.seconds_left(send), _with_key, backend, cancellation=self.cancellation
-                )
+            asked = asked_of(self.chain, call.place)
+            if exchange.keyed is None and asked.renews_key:  # the budget led elsewhere
+                exchange.keyed = (await self._ask_key(asked, send)).backend
             response = await self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.apieces()
             exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
@@ -150,6 +160,19 @@ class AsyncDriver(Driver):
                 with anyio.CancelScope(shield=True):
                     await chunks.aclose()
                     await response.aclose()
+
+    async def _ask_key(
+        self,
+        backend: Backend,
+        send: Send,
+    ) -> Keyed:
+        """Ask the function of a backend for its key."""
+        seconds = self.seconds_left(send)
+        try:
+            keyed = await within(seconds, _with_key, backend, cancellation=self.cancellation)
+            return Keyed(backend, keyed)
+        except Exception as error:
+            return Keyed(backend, error)
 
     async def _reserve(self, call: Call, send: Send) -> bool:
         """Wait until other calls settle with a shared budget; tell whether they did in time.

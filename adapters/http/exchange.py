@@ -133,8 +133,8 @@ class Exchange:
     own_headers: Mapping[str, str] = NO_HEADERS
     clock: Callable[[], float] = time.monotonic  # that of the call
     began: float = 0.0  # on that clock
-    # the backend with the key that its function has returned, if it has one
-    keyed: Backend | None = field(default=None, init=False)
+    # the backend with the key that its function has returned, if it has one, or what that raised
+    keyed: Backend | Exception | None = None
     # the headers of the response
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)
     decoder: Decoder | None = field(default=None, init=False)
@@ -164,6 +164,8 @@ class Exchange:
         if send.must_cut and self.is_streaming:
             self._cap = send.max_tokens
         self._set_room()
+        if isinstance(self.keyed, Exception):
+            raise self.keyed
         request = (self.keyed or self.backend).encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
         if self.own_headers:

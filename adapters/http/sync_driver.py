@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from attrs import frozen
 
@@ -20,7 +20,8 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.adapters.stores.sharing import ALONE, Shared
-from rungwise.adapters.wires.backend import Backend
+from rungwise.adapters.wires.backend import Backend, Keyed, asked_of, must_ask
+from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Finding, Judged, Observation
@@ -69,12 +70,20 @@ class Driver:
         now = self.clock()
         return now if send.deadline is None else max(now, send.deadline + LATE)
 
-    def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
+    def exchange(
+        self,
+        send: Send,
+        call: Call,
+        keyed: Keyed | None,
+        *,
+        is_fresh: bool,
+    ) -> Exchange:
         """Begin an attempt and start its clocks.
 
         Arguments:
             send: what the call sends.
             call: the call.
+            keyed: the key that was asked for last.
             is_fresh: whether only a new connection will do.
         """
         backend = self.chain[send.backend]
@@ -98,6 +107,9 @@ class Driver:
         traced = call.headers
         if traced:
             headers = {**headers, **traced}
+        with_key = None
+        if keyed is not None and keyed.of is asked_of(self.chain, call.place):
+            with_key = keyed.backend
         return Exchange(
             backend,
             limits,
@@ -108,6 +120,7 @@ class Driver:
             own_headers=headers,
             clock=self.clock,
             began=now,
+            keyed=with_key,
         )
 
 
@@ -123,13 +136,13 @@ def partial(exchange: Exchange | None) -> Reply | None:
     return None
 
 
-def seen_of(call: Call, exchange: Exchange) -> Observation | None:
+def seen_of(came: Observation, exchange: Exchange) -> Observation | None:
     """Return what an attempt has shown of its backend.
 
     It has shown nothing if the call ran out of time.
     """
     limits = exchange.limits
-    return None if limits.by_call and limits.is_over else call.last
+    return None if limits.by_call and limits.is_over else came
 
 
 def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
@@ -150,8 +163,10 @@ Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message
 class SyncVerdicts(Protocol):
     """Call the verdicts of a call, which may run in threads."""
 
-    def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
-        """Return what the verdicts say of a reply."""
+    def found(
+        self, judged: Judged | None, cancellation: Cancellation, deadline: Deadline
+    ) -> Finding | None:
+        """Return what the verdicts say of a reply; None if there is nothing to judge."""
 
     def close(self) -> None:
         """End their threads."""
@@ -177,20 +192,23 @@ class SyncDriver(Driver):
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
         is_fresh = False
+        keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             call.journal.started = call.journal.started or self.deadlines.wall_clock()
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 self._make_ready(call, send)
+                asked = asked_of(self.chain, call.place)
+                if must_ask(asked, keyed):
+                    keyed = self._ask_key(asked)
                 if call.spending.share is not None and not self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
-                # This waits for other calls, not for the backend, so no limit of an attempt counts
-                # here.
+                # This waits for other calls, not for the backend: no limit of an attempt counts.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     if has_place:
-                        admitted = sharing.admit(call, send)
+                        admitted = sharing.admit(call, send, keyed)
                         if admitted is not send:
                             send = admitted
                             continue
@@ -200,17 +218,18 @@ class SyncDriver(Driver):
                         break
                     sharing.sent(send)
                     yield from call.drain()
-                    exchange = self.exchange(send, call, is_fresh=is_fresh)
+                    exchange = self.exchange(send, call, keyed, is_fresh=is_fresh)
                     yield from self._exchange(exchange, send, call)
+                keyed = None
                 reply = exchange.reply()
-                finding = None
+                came = call.settle(reply)
+                sharing.settle(seen_of(came, exchange), came, exchange.received)
+                call.let_go()  # before anything of the caller's judges it, and may make calls too
                 judged = call.judging(reply)
-                if judged is not None:
-                    finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
+                finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
-                sharing.settle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -220,6 +239,7 @@ class SyncDriver(Driver):
             raise
         finally:
             sharing.settle(None, None, {})
+            call.let_go()
             self.verdicts.close()
         yield from call.drain()
 
@@ -250,6 +270,15 @@ class SyncDriver(Driver):
             if response is not None:
                 response.close()
         check(self.cancellation)
+
+    def _ask_key(self, backend: Any) -> Keyed:
+        """Ask the function of a backend for its key."""
+        try:
+            with asking_for_key():
+                key = backend.api_key()
+            return Keyed(backend, backend.with_key(key))
+        except Exception as error:
+            return Keyed(backend, error)
 
     def _reserve(self, call: Call, send: Send) -> bool:
         """Wait until other calls settle with a shared budget; tell whether they did in time.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.stores.budgets import BudgetStore, CallBudget
 from rungwise.adapters.stores.quotas import CallQuota
 from rungwise.adapters.stores.store import Store, Work, aperform, driven
 from rungwise.adapters.stores.watch import CallHealth, Watch
-from rungwise.adapters.wires.backend import Backend
+from rungwise.adapters.wires.backend import Backend, Keyed, asked_of, must_ask
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
@@ -32,7 +32,7 @@ class Shared:
 
     def of_call(self, chain: Sequence[Backend]) -> Sharing:
         """Return what follows one call."""
-        sharing = Sharing(self.store)
+        sharing = Sharing(self.store, chain)
         if self.watch is not None:
             sharing.health = CallHealth(self.watch, chain)
         if self.has_quotas:
@@ -47,6 +47,7 @@ class Sharing:
     """Follow one call. Without a store it lets everything pass."""
 
     store: Store | None = None
+    chain: Sequence[Backend] = ()
     health: CallHealth | None = None
     quota: CallQuota | None = None
     budget: CallBudget | None = None
@@ -54,22 +55,40 @@ class Sharing:
     waited: float = field(default=0.0, init=False)
     _owes: bool = field(default=False, init=False)  # whether there is something to report
 
-    def admit(self, call: Call, send: Send) -> Send | None:
+    def admit(
+        self,
+        call: Call,
+        send: Send,
+        keyed: Keyed | None,
+    ) -> Send | None:
         """Decide whether an attempt may go out.
+
+        Arguments:
+            call: the call.
+            send: what it proposes to send.
+            keyed: the key that was asked for last. For another one it is asked before anything is
+                held.
 
         Returns:
             `send` itself if it may; else the same with a wait, or what the call sends elsewhere;
             None if the call has ended.
         """
+        self._hold(call)
         if self.store is None:
             return send
-        return driven(self._admit(call, send), self.store.execute)
+        return driven(self._admit(call, send, keyed), self.store.execute)
 
-    async def aadmit(self, call: Call, send: Send) -> Send | None:
+    async def aadmit(
+        self,
+        call: Call,
+        send: Send,
+        keyed: Keyed | None,
+    ) -> Send | None:
         """Do the same in an event loop."""
+        self._hold(call)
         if self.store is None:
             return send
-        return await aperform(self.store, self._admit(call, send))
+        return await aperform(self.store, self._admit(call, send, keyed))
 
     def sent(self, send: Send) -> None:
         """Note that an attempt goes out."""
@@ -104,7 +123,18 @@ class Sharing:
         if self.store is not None and self._owes:
             await aperform(self.store, self._settle(seen, last, headers))
 
-    def _admit(self, call: Call, send: Send) -> Work[Send | None]:
+    def _hold(self, call: Call) -> None:
+        """Let the caller's observers wait if an attempt is about to hold what others may need."""
+        share = call.spending.share
+        if self.quota is not None or (share is not None and share.is_open):
+            call.hold()
+
+    def _admit(
+        self,
+        call: Call,
+        send: Send,
+        keyed: Keyed | None,
+    ) -> Work[Send | None]:
         self._owes = True
         admitted: Send | None = send
         if self.health is not None:
@@ -117,6 +147,11 @@ class Sharing:
         if self.quota is not None and admitted is send:
             admitted = yield from self.quota.admit(call, send)
             self.waited = self.quota.waited
+        if admitted is not None and must_ask(asked_of(self.chain, call.place), keyed):
+            if call.spending.share is not None:
+                call.spending.share.withdraw()
+            yield from self._release(None, {})
+            return evolve(admitted, wait=0.0, needs_compaction=False)
         return admitted
 
     def _settle(
@@ -128,6 +163,13 @@ class Sharing:
         self._owes = False
         if self.health is not None:
             yield from self.health.settle(seen)
+        yield from self._release(last, headers)
+
+    def _release(
+        self,
+        last: Observation | None,
+        headers: Mapping[str, str],
+    ) -> Work[None]:
         if self.quota is not None:
             yield from self.quota.settle(last, headers)
         if self.budget is not None:

@@ -86,6 +86,12 @@ class Call(CallRounds):
         return self._context.chain.index
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Return the indices of the current backend and of its key."""
+        chain = self._context.chain
+        return chain.index, chain.key
+
+    @property
     def returns(self) -> Any:
         """Return the schema of the answer; None for any."""
         return self._context.judge.returns
@@ -257,6 +263,22 @@ class Call(CallRounds):
         """Return what a consumer of the stream must be given now, and forget it."""
         return self._delivery.drain()
 
+    def settle(self, reply: Reply | Failure) -> Observation:
+        """Pay the shared budgets for what came back, and return what it shows before anybody judges
+        it.
+
+        A driver calls this as soon as a reply is in, and then gives back what else the attempt
+        held: a check of the caller's may make calls that need it. `judging` and `receive` do it
+        otherwise.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+            ConfigurationError: this is neither a reply nor a failure.
+        """
+        observation = self._reader.observe(reply, self._sender)
+        self._settle(observation)
+        return observation
+
     def judging(self, reply: Reply | Failure) -> Judged | None:
         """Read what came back, and return what verdicts must judge; None for nothing.
 
@@ -267,6 +289,7 @@ class Call(CallRounds):
             IllegalEvent: nothing is in flight.
             ConfigurationError: this is neither a reply nor a failure.
         """
+        self.settle(reply)
         gathered = self._context.transcript.answer.gathered
         return self._context.judge.judged(self._reader.read(reply, self._sender), gathered)
 
@@ -285,6 +308,7 @@ class Call(CallRounds):
             ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no
                 bool or raises; the call is as it was.
         """
+        self.settle(reply)
         observation = self._reader.read(reply, self._sender)
         proposal = self._sender.in_flight
         gathered = self._context.transcript.answer.gathered
@@ -293,7 +317,7 @@ class Call(CallRounds):
         if finding is not None and observation.is_answer:
             observation = with_finding(observation, finding, gathered)
         own_facts = own_facts_of(self.position.table, observation, gathered)
-        self._reader.last = None
+        self._reader.forget()
         self._gather(observation)
         return self._advance(
             observation, self._facts.find(observation, self._outcome.last, proposal) + own_facts

@@ -27,7 +27,7 @@ from rungwise.fsm.call.run.facts import FactFinder
 from rungwise.fsm.call.run.judging import Judge
 from rungwise.fsm.call.run.observe import ReplyReader
 from rungwise.fsm.call.run.outcome import Outcome
-from rungwise.fsm.call.run.recording import Observer, Recorder, observer_of
+from rungwise.fsm.call.run.recording import Later, Observer, Recorder, observer_of
 from rungwise.fsm.call.run.sending import Sender
 from rungwise.fsm.replies.reply import Reasoning
 
@@ -48,6 +48,7 @@ class CallRounds:
         "_sender",
         "is_streaming",
         "journal",
+        "observers",
         "policy",
         "position",
         "request",
@@ -97,6 +98,7 @@ class CallRounds:
         self.spending = context.spending
         self._jitter = jitter
         self._delivery = Delivery(is_streaming, self.turn.gathered)
+        self.observers: list[Later] = []  # those of the caller's
         self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
         if estimate is None:
             estimate = estimate_tokens
@@ -113,6 +115,16 @@ class CallRounds:
             return "Call()"
         return f"Call(state={position.state!r}, attempts={position.attempts})"
 
+    def hold(self) -> None:
+        """Let observers of the caller's wait, because the call holds what other calls may need."""
+        for observer in self.observers:
+            observer.waits = True
+
+    def let_go(self) -> None:
+        """Call them with the steps since `hold`."""
+        for observer in self.observers:
+            observer.catch_up()
+
     def _gather(self, observation: Observation) -> None:
         transcript = self._context.transcript
         if observation.unsays:
@@ -120,6 +132,19 @@ class CallRounds:
         transcript.gather(observation)
         if observation.event == "rejected_fixably":
             self._context.note_misplaced(observation.evidence)
+
+    def _settle(self, observation: Observation) -> None:
+        """Pay the shared budgets for the attempt in flight; one that is paid already stays so."""
+        spending = self.spending
+        if spending.share is None:
+            return
+        in_flight = self._sender.in_flight
+        evidence = observation.evidence
+        overran = None
+        if observation.overran and in_flight is not None:
+            overran = in_flight.send.max_tokens
+        charge = charge_of(evidence, in_flight)
+        spending.share.settle(evidence.usage, charge, self._context.chain.link.prices, overran)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Pay for what came back, fire its event, and propose what the rung sends that follows.
@@ -133,8 +158,9 @@ class CallRounds:
         in_flight = self._sender.in_flight
         if "overran" in facts and in_flight is not None:
             self.spending.overran = in_flight.send.max_tokens
+        self._settle(observation)
         charge = charge_of(evidence, in_flight)
-        self.spending.pay(evidence.usage, charge, context.chain.link.prices)
+        self.spending.add(evidence.usage, charge, context.chain.link.prices)
         self._outcome.note(observation)
         row = position.fire(evidence.event, facts)
         if context.retries is not None:

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.budget.shared import OF_A_TURN, SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import Verdict
@@ -80,7 +80,7 @@ class TurnSteps:
         self.policy = policy
         self.tools = Toolbox.of(tools)
         self._check(request, deadline)
-        self.budget = SharedBudget(policy.budget, within, label="the turn's budget")
+        self.budget = SharedBudget(policy.budget, within, label=OF_A_TURN)
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(

@@ -13,7 +13,6 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.money import units_of
-from rungwise.fsm.values.usage import Usage
 
 
 @frozen
@@ -122,14 +121,6 @@ class Spending(Charges):
             if deadline is not None and (limit is None or deadline - began < limit):
                 limit = deadline - began
         return limit
-
-    def pay(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
-        """Add what one attempt has used, with what is charged for it, and settle it with the shared
-        budgets.
-        """
-        if self.share is not None:
-            self.share.settle(usage, charged, prices, self.overran)
-        self.add(usage, charged, prices)
 
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""

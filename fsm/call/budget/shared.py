@@ -21,6 +21,9 @@ from rungwise.fsm.values.usage import Usage
 
 ShareT = TypeVar("ShareT", bound="Share")
 
+OF_A_TURN = "the turn's budget"
+"""What causes call the budget of a turn, which only the calls of the turn itself share."""
+
 MOST_LEVELS = 32
 """How deep shared budgets may be nested: each attempt is reserved on every level."""
 
@@ -242,6 +245,11 @@ class Share:
     def cap(self) -> int | None:
         """The granted output cap in tokens; None if none was requested and none is needed."""
         return self._reservation.cap
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls of other callers may share any of the budgets."""
+        return self.shared.within is not None or self.shared.label != OF_A_TURN
 
     @property
     def is_stored(self) -> bool:

@@ -341,30 +341,43 @@ def _evidence(
 class ReplyReader:
     """Observe each reply of a call."""
 
-    __slots__ = ("_context", "_counter", "_delivery", "last")
+    __slots__ = ("_checked", "_context", "_counter", "_delivery", "_observed")
 
     def __init__(self, context: CallContext, counter: TokenCounter, delivery: Delivery) -> None:
         self._context = context
         self._counter = counter
         self._delivery = delivery
         # what came back last, until the call has taken it
-        self.last: tuple[Reply | Failure, Observation] | None = None
+        self._observed: tuple[Reply | Failure, Observation] | None = None
+        self._checked: Observation | None = None  # the same, once it was checked
 
-    def read(self, reply: Reply | Failure, sender: Sender) -> Observation:
-        """Observe what came back of what is in flight, once; an answer is checked. It raises as
-        `Call.receive` does.
+    def observe(self, reply: Reply | Failure, sender: Sender) -> Observation:
+        """Observe what came back of what is in flight, once, before anything of the caller's checks
+        it. It raises as `Call.receive` does.
         """
         if not isinstance(reply, (Reply, Failure)):
             raise ConfigurationError(
                 f"reply must be a Reply or a Failure, not {type(reply).__name__}"
             )
         proposal = sender.ensure_sent()
-        if self.last is not None and self.last[0] is reply:
-            return self.last[1]
-        transcript = self._context.transcript
-        delivered = self._delivery.close()
-        observation = observe(reply, proposal, transcript, self._counter, delivered)
-        gathered = transcript.answer.gathered
-        checked = self._context.judge.checked(observation, proposal, gathered)
-        self.last = (reply, checked)
-        return checked
+        if self._observed is None or self._observed[0] is not reply:
+            transcript = self._context.transcript
+            delivered = self._delivery.close()
+            observation = observe(reply, proposal, transcript, self._counter, delivered)
+            self._observed = (reply, observation)
+            self._checked = None
+        return self._observed[1]
+
+    def read(self, reply: Reply | Failure, sender: Sender) -> Observation:
+        """Observe what came back, once; an answer is checked."""
+        observation = self.observe(reply, sender)
+        if self._checked is None:
+            gathered = self._context.transcript.answer.gathered
+            proposal = sender.ensure_sent()
+            self._checked = self._context.judge.checked(observation, proposal, gathered)
+        return self._checked
+
+    def forget(self) -> None:
+        """Forget what came back: the call has taken it."""
+        self._observed = None
+        self._checked = None

@@ -5,6 +5,7 @@ log.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -50,25 +51,56 @@ class Follower:
         """Note that a tool has ended."""
 
 
+class Later:
+    """Call an observer of the caller's only while its call holds nothing that other calls wait for:
+    the observer may make calls itself. What happens meanwhile is passed on afterwards.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.waits = False  # whether the call holds something
+        self._steps: deque[Step] = deque()
+
+    def __call__(self, step: Step) -> None:
+        """Take a step of a call."""
+        self._steps.append(step)
+        if not self.waits:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Pass on the steps that have waited."""
+        self.waits = False
+        while self._steps:
+            pass_on(self._steps.popleft(), self.observer, "call")
+
+
 def observer_of(observer: Observer, run: Any) -> Observer | None:
     """Return the observer of a call or a turn."""
-    return observer.watch(run) if isinstance(observer, Follower) else observer
+    if isinstance(observer, Follower):
+        return observer.watch(run)
+    observers = getattr(run, "observers", None)
+    if observers is None or observer is silent:  # a turn holds nothing
+        return observer
+    later = Later(observer)
+    observers.append(later)
+    return later
+
+
+def pass_on(step: Step, observer: Observer, machine: str) -> None:
+    """Pass a step to the observer. What that raises is logged and goes no further."""
+    try:
+        observer(step)
+    except Exception as error:
+        logger.warning("the observer raised %s; the %s goes on", type(error).__name__, machine)
 
 
 def announce(journal: Record, observer: Observer | None) -> None:
-    """Pass the newest step to the observer and the log. What the observer raises is logged and goes
-    no further.
-    """
+    """Pass the newest step to the observer and the log."""
     if observer is silent:
         return
     step = journal.last
     if observer is not None:
-        try:
-            observer(step)
-        except Exception as error:
-            logger.warning(
-                "the observer raised %s; the %s goes on", type(error).__name__, journal.table
-            )
+        pass_on(step, observer, journal.table)
     level = logging.DEBUG
     ended = ""
     if step.target == "fallback" and step.event not in ("sent", "skipped"):

@@ -8,9 +8,10 @@ import json
 import os
 import pickle
 import threading
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 import rungwise
 from rungwise import (
@@ -77,6 +78,53 @@ def test_a_fallback_that_waits_into_the_time_of_the_next_backend_is_passed_over(
     assert [step.backend for step in call.journal.steps if step.event == "skipped"] == ["two"]
     call.receive(answer(10), 81.0)
     assert_replays(call)
+
+
+def test_what_a_reply_has_not_used_is_free_before_anybody_judges_it() -> None:
+    shared = SharedBudget(Budget(output_tokens=150))
+    judged = sent(shared, verdict=lambda reply: "too short")
+    nested, woken = waiting(shared)
+    reply = answer(5)
+    came = judged.settle(reply)
+    assert (came.event, came.evidence.usage.output_tokens) == ("answered", 5)
+    assert woken.is_set()
+    assert nested.sending(1.0) is not None
+    assert shared.usage.output_tokens == 5
+    nested.receive(answer(7), 1.0)
+    found = judged.judging(reply)
+    assert found is not None
+    assert judged.receive(reply, 2.0, found.found(["too short"])) is not None
+    assert judged.journal.last.usage == Usage(10, 5)
+    assert (shared.attempts, shared.usage.output_tokens) == (2, 12)
+
+
+@pytest.mark.parametrize("end", ["judging", "settle", "cancel", "receive"])
+def test_an_attempt_is_paid_once_whatever_comes_after_its_reply(end: str) -> None:
+    shared = SharedBudget(Budget(output_tokens=150))
+    call = sent(shared, verdict=lambda reply: None)
+    reply = answer(5)
+    call.settle(reply)
+    if end == "cancel":
+        call.cancel(1.0, reply)
+    else:
+        getattr(call, end)(reply)
+    assert (shared.attempts, shared.usage.output_tokens) == (1, 5)
+    assert shared.committed.tokens == 5
+
+
+def test_the_schema_of_an_answer_is_read_when_nothing_is_held() -> None:
+    shared = SharedBudget(Budget(output_tokens=150))
+    seen: list[int] = []
+
+    def look(value: str) -> str:
+        seen.append(shared.committed.tokens)
+        return value
+
+    returns = Annotated[str, AfterValidator(look)]
+    call = sent(shared, returns=returns)
+    call.receive(answer(5, '"In reeds."'), 1.0)
+    assert call.result.outcome == "done"
+    assert seen == [5]
 
 
 def test_the_budget_that_others_hold_is_named() -> None:
