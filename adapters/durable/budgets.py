@@ -22,6 +22,7 @@ from attrs import define, evolve, field, frozen
 from rungwise.adapters.durable.databases import can_hold, is_postgres, path_of_file
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.stores.budgets import Answer
+from rungwise.adapters.stores.heart import LEASE, Heart, Names
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.stores.store import Command, Store, Work
@@ -124,6 +125,10 @@ class DatabaseBudgets:
     _connection: Any = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _has_warned: bool = field(default=False, init=False)
+    _heart: Heart = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._heart = Heart(self._renew, time.monotonic)
 
     def hold(
         self,
@@ -140,6 +145,7 @@ class DatabaseBudgets:
             reserved: what it may use at most.
             ledgers: the levels, each with the name of its row.
         """
+        names = tuple([each.name for each in ledgers])
 
         def change(rows: list[BudgetRow], now: float) -> Answer:
             has_room = all(
@@ -147,14 +153,13 @@ class DatabaseBudgets:
             )
             if has_room:
                 for row in rows:
-                    row.holds.append([attempt, now + lease, reserved.tokens, reserved.money])
+                    row.holds.append([attempt, now + LEASE, reserved.tokens, reserved.money])
             paid = [(Paid(row.attempts, row.tokens, row.money), now - row.began) for row in rows]
             return has_room, paid
 
-        answer: Answer = yield (
-            BUDGETS,
-            partial(self._changed, [each.name for each in ledgers], change),
-        )
+        answer: Answer = yield (BUDGETS, partial(self._changed, names, change))
+        if answer is not None and answer[0]:
+            self._heart.hold(attempt, names, lease)
         return answer
 
     def paid(
@@ -164,12 +169,24 @@ class DatabaseBudgets:
         ledgers: Sequence[Ledger],
     ) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
+        self._heart.drop(attempt)
 
         def change(rows: list[BudgetRow], now: float) -> None:
             for row in rows:
                 row.pay(attempt, paid)
 
         yield BUDGETS, partial(self._changed, [each.name for each in ledgers], change)
+
+    def _renew(self, names: Names, attempts: Sequence[str]) -> None:
+        """Renew what some attempts hold."""
+
+        def change(rows: list[BudgetRow], now: float) -> None:
+            for row in rows:
+                for hold in row.holds:
+                    if hold[0] in attempts:
+                        hold[1] = now + LEASE
+
+        self._changed(names, change)
 
     def lose(self, prefix: str, within: SharedBudget) -> None:
         """Count what the attempts of a call hold, whose process is dead, as used up."""
@@ -185,6 +202,7 @@ class DatabaseBudgets:
 
     def close(self) -> None:
         """Close the connection."""
+        self._heart.begin_anew()
         with self._lock:
             self._leave()
 

@@ -23,5 +23,6 @@ SCRIPTS: Final = {
     "pay": _script("value", "tables", "meter", "pay"),
     "hold": _script("value", "tables", "budgets", "hold"),
     "paid": _script("value", "tables", "budgets", "paid"),
+    "renew": _script("value", "tables", "renew"),
 }
 """What runs in Redis, each in one step. Values that are not ours count as nothing."""

@@ -8,7 +8,7 @@ stays the only place that decides. Most calls find nothing remembered, and cost 
 
 Quotas and budgets change with every attempt, and there compare and swap would often fail. So their
 arithmetic runs in the server, in Lua, each operation in one step: `take.lua` and `pay.lua` do what
-`QuotaMeter` does, `hold.lua` and `paid.lua` what the ledgers do.
+`QuotaMeter` does, `hold.lua` and `paid.lua` what the ledgers do; `heart.py` keeps it alive.
 
 While the server is away, each process goes on with what it knows itself: the health that it has
 seen, and its share of a quota among the processes of the last minute. Only a budget that must not
@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from rungwise.adapters.stores.budgets import Answer
+from rungwise.adapters.stores.heart import LEASE, Heart, Names
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_scripts import EPOCH, SCRIPTS
 from rungwise.adapters.stores.redis_values import (
@@ -44,7 +45,7 @@ from rungwise.adapters.stores.redis_values import (
     values_in,
     written,
 )
-from rungwise.adapters.stores.store import Command, Work
+from rungwise.adapters.stores.store import Command, Work, perform
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
@@ -111,6 +112,7 @@ class RedisStore:
         self._clock = clock
         self._namespace = namespace
         self._offset = 0.0  # seconds by which the server's clock is ahead of ours
+        self._heart = Heart(self._renew, clock)
         self._local = MemoryStore(clock)
         self._seen: dict[StoreKey, str] = {}
         self._local_probes: set[StoreKey] = set()  # sent while the server was away
@@ -127,10 +129,7 @@ class RedisStore:
         return StoreKey(digest_of(identity), link.name)
 
     def choose(
-        self,
-        keys: Sequence[StoreKey],
-        rules: Health,
-        lease: float,
+        self, keys: Sequence[StoreKey], rules: Health, lease: float
     ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
         """Choose which of some backends a call asks; see `Store.choose`."""
         until = self._clock() + TIMEOUT
@@ -150,13 +149,7 @@ class RedisStore:
         return choice, seen
 
     def note(
-        self,
-        key: StoreKey,
-        symptom: Symptom,
-        rules: Health,
-        *,
-        sent_at: float,
-        was_probe: bool,
+        self, key: StoreKey, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
     ) -> Work[None]:
         """Remember what an attempt has shown of its backend.
 
@@ -197,7 +190,7 @@ class RedisStore:
             claim.attempt,
             claim.tokens,
             claim.longest,
-            claim.lease,
+            LEASE,
             self._process,
             FORGOTTEN,
             POLL,
@@ -208,10 +201,13 @@ class RedisStore:
         if answer is None:
             return (yield from self._local.take(key, quota.shared_by(self._processes), claim))
         wait, is_given, self._processes = answer
+        if is_given:
+            self._heart.hold(claim.attempt, (self._name(key.digest, "quota"),), wait + claim.lease)
         return wait, is_given
 
     def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
         """Count what an attempt has used; see `Store.pay`."""
+        self._heart.drop(paid.attempt)
         yield from self._local.pay(key, quota.shared_by(self._processes), paid)
         arguments = (
             paid.attempt,
@@ -224,34 +220,39 @@ class RedisStore:
         yield from self._count("pay", key, quota, arguments, anything)
 
     def hold(
-        self,
-        attempt: str,
-        lease: float,
-        reserved: Paid,
-        ledgers: Sequence[Ledger],
+        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
     ) -> Work[Answer]:
         """Hold what an attempt may use of budgets.
 
         Arguments: as for `BudgetStore.hold`.
         """
-        arguments: list[object] = [attempt, lease, reserved.tokens, micros(reserved.money)]
+        names = self._budgets(ledgers)
+        arguments: list[object] = [attempt, LEASE, reserved.tokens, micros(reserved.money)]
         for ledger in ledgers:
             most_money = ledger.most_money
             if most_money is not None:
                 most_money //= MICRO
             arguments += or_blank(ledger.budget.attempts, ledger.budget.output_tokens, most_money)
-        command = ("hold", self._budgets(ledgers), arguments)
         read = partial(held_in, levels=len(ledgers))
-        return (yield from self._asked(command, read, self._clock() + TIMEOUT))
+        until = self._clock() + TIMEOUT
+        answer = yield from self._asked(("hold", names, arguments), read, until)
+        if answer is not None and answer[0]:
+            self._heart.hold(attempt, names, lease)
+        return answer
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
+        self._heart.drop(attempt)
         arguments = [attempt, paid.attempts, paid.tokens, micros(paid.money)]
         command = ("paid", self._budgets(ledgers), arguments)
         yield from self._asked(command, anything, self._clock() + TIMEOUT)
 
-    def _budgets(self, ledgers: Sequence[Ledger]) -> list[str]:
-        return [f"{self._namespace}:budget:{digest_of(ledger.name)}" for ledger in ledgers]
+    def _renew(self, names: Names, attempts: Sequence[str]) -> None:
+        command = ("renew", names, [LEASE, *attempts])
+        perform(self, self._asked(command, anything, self._clock() + TIMEOUT))
+
+    def _budgets(self, ledgers: Sequence[Ledger]) -> Names:
+        return tuple([self._name(digest_of(each.name), "budget") for each in ledgers])
 
     def _count(
         self,
@@ -271,8 +272,7 @@ class RedisStore:
             read: reads the answer.
         """
         limits = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent)
-        name = f"{self._namespace}:quota:{key.digest}"
-        command = (script, [name], or_blank(*limits, *arguments))
+        command = (script, [self._name(key.digest, "quota")], or_blank(*limits, *arguments))
         return (yield from self._asked(command, read, self._clock() + TIMEOUT))
 
     def read(self, keys: Sequence[StoreKey]) -> Work[Sequence[BackendHealth]]:
@@ -300,7 +300,7 @@ class RedisStore:
         Each meter also has `now`, the moment on the clock that it counts on.
         """
         until = self._clock() + LISTING
-        scan = ("scan", f"{self._namespace}:quota:*", ())
+        scan = ("scan", self._name("*", "quota"), ())
         names = yield from self._asked(scan, names_in, until)
         names = names or []
         read = partial(values_in, count=len(names))
@@ -335,8 +335,8 @@ class RedisStore:
         except Exception as error:  # whatever redis-py makes of an answer that is none
             return error
 
-    def _name(self, digest: str) -> str:
-        return f"{self._namespace}:health:{digest}"
+    def _name(self, digest: str, kind: str = "health") -> str:
+        return f"{self._namespace}:{kind}:{digest}"
 
     def _asked(self, command: Command, read: Callable[[Any], T], until: float) -> Work[T | None]:
         """Ask the server; return None if it is away, or says what is not ours.

@@ -24,7 +24,7 @@ if not place_of(meter.leases, attempt) then
       is_given = 0
     else
       meter.requests, meter.tokens = even.requests, even.tokens
-      put(meter.leases, attempt, now + wait + lease)
+      put(meter.leases, attempt, now + lease) -- which is renewed while it waits
     end
   end
 end
