@@ -23,8 +23,8 @@ from rungwise.adapters.http.sync_driver import (
     seen_of,
 )
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
-from rungwise.adapters.stores.sharing import ALONE
-from rungwise.adapters.wires.backend import Backend, Keyed, asked_of, must_ask
+from rungwise.adapters.stores.sharing import ALONE, Keyed, asked_of, must_ask
+from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Finding, Judged
@@ -33,7 +33,9 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.reply import Reply
 
 AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 
@@ -49,8 +51,7 @@ class AsyncDriver(Driver):
     http: OwnAsyncHttp | BorrowedAsyncHttp
     sleep: Callable[[float], Awaitable[object]]  # waits for seconds
     compactor: Compactor | AsyncCompactor | None  # makes messages shorter, or None
-    # calls the verdicts
-    found: Callable[[Judged | None, Cancellation, Deadline], Awaitable[Finding | None]]
+    found: Callable[[Judged, Cancellation, Deadline], Awaitable[Finding]]  # calls the verdicts
 
     async def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -100,8 +101,7 @@ class AsyncDriver(Driver):
                 came = call.settle(reply)
                 await sharing.asettle(seen_of(came, exchange), came, exchange.received)
                 call.let_go()  # before anything of the caller's judges it, and may make calls too
-                judged = call.judging(reply)
-                finding = await self.found(judged, self.cancellation, self.deadline(send))
+                finding = await self._judge(call, reply, send)
                 call.journal.first_token = exchange.first_token
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
@@ -160,6 +160,18 @@ class AsyncDriver(Driver):
                 with anyio.CancelScope(shield=True):
                     await chunks.aclose()
                     await response.aclose()
+
+    async def _judge(
+        self,
+        call: Call,
+        reply: Reply | Failure,
+        send: Send,
+    ) -> Finding | None:
+        """Return what the verdicts say of a reply; None if there is nothing to judge."""
+        judged = call.judging(reply)
+        if judged is None:
+            return None
+        return await self.found(judged, self.cancellation, self.deadline(send))
 
     async def _ask_key(
         self,

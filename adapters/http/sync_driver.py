@@ -19,8 +19,8 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
-from rungwise.adapters.stores.sharing import ALONE, Shared
-from rungwise.adapters.wires.backend import Backend, Keyed, asked_of, must_ask
+from rungwise.adapters.stores.sharing import ALONE, Keyed, Shared, asked_of, must_ask
+from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
@@ -163,10 +163,8 @@ Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message
 class SyncVerdicts(Protocol):
     """Call the verdicts of a call, which may run in threads."""
 
-    def found(
-        self, judged: Judged | None, cancellation: Cancellation, deadline: Deadline
-    ) -> Finding | None:
-        """Return what the verdicts say of a reply; None if there is nothing to judge."""
+    def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
+        """Return what the verdicts say of a reply."""
 
     def close(self) -> None:
         """End their threads."""
@@ -225,8 +223,7 @@ class SyncDriver(Driver):
                 came = call.settle(reply)
                 sharing.settle(seen_of(came, exchange), came, exchange.received)
                 call.let_go()  # before anything of the caller's judges it, and may make calls too
-                judged = call.judging(reply)
-                finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
+                finding = self._judge(call, reply, send)
                 call.journal.first_token = exchange.first_token
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
@@ -270,6 +267,18 @@ class SyncDriver(Driver):
             if response is not None:
                 response.close()
         check(self.cancellation)
+
+    def _judge(
+        self,
+        call: Call,
+        reply: Reply | Failure,
+        send: Send,
+    ) -> Finding | None:
+        """Return what the verdicts say of a reply; None if there is nothing to judge."""
+        judged = call.judging(reply)
+        if judged is None:
+            return None
+        return self.verdicts.found(judged, self.cancellation, self.deadline(send))
 
     def _ask_key(self, backend: Any) -> Keyed:
         """Ask the function of a backend for its key."""

@@ -14,10 +14,35 @@ from rungwise.adapters.stores.budgets import BudgetStore, CallBudget
 from rungwise.adapters.stores.quotas import CallQuota
 from rungwise.adapters.stores.store import Store, Work, aperform, driven
 from rungwise.adapters.stores.watch import CallHealth, Watch
-from rungwise.adapters.wires.backend import Backend, Keyed, asked_of, must_ask
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
+
+
+@frozen
+class Keyed:
+    """Hold what the function of a key has returned."""
+
+    of: Backend  # which has the function
+    backend: Backend | Exception  # the same with that key; or what the function raised
+
+
+def asked_of(chain: Sequence[Backend], place: tuple[int, int]) -> Backend:
+    """Return a backend with one of its keys, each by index."""
+    index, key = place
+    backend = chain[index]
+    return backend.pool[key] if backend.pool else backend
+
+
+def must_ask(backend: Backend, keyed: Keyed | None) -> bool:
+    """Tell whether a function must be asked for the key of a backend.
+
+    Arguments:
+        backend: whom the next attempt asks.
+        keyed: the key that was asked for last.
+    """
+    return backend.renews_key and (keyed is None or keyed.of is not backend)
 
 
 @frozen
@@ -147,7 +172,9 @@ class Sharing:
         if self.quota is not None and admitted is send:
             admitted = yield from self.quota.admit(call, send)
             self.waited = self.quota.waited
-        if admitted is not None and must_ask(asked_of(self.chain, call.place), keyed):
+        if admitted is None or admitted is send:
+            return admitted
+        if must_ask(asked_of(self.chain, call.place), keyed):
             if call.spending.share is not None:
                 call.spending.share.withdraw()
             yield from self._release(None, {})

@@ -29,19 +29,12 @@ class Verdicts:
 
     _loop: LoopThread | None = field(default=None, init=False)
 
-    def found(
-        self,
-        judged: Judged | None,
-        cancellation: Cancellation,
-        deadline: Deadline,
-    ) -> Finding | None:
-        """Call the verdicts of a reply, one after the other; None if there is nothing to judge.
+    def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
+        """Call the verdicts of a reply, one after the other.
 
         Raises:
             CallEnded: the call was cancelled.
         """
-        if judged is None:
-            return None
         from rungwise.adapters.tools.calling import LoopThread, outcome_of
 
         self._loop = self._loop or LoopThread()
@@ -66,14 +59,8 @@ class Verdicts:
             self._loop.close()
 
 
-async def found_async(
-    judged: Judged | None,
-    cancellation: Cancellation,
-    deadline: Deadline,
-) -> Finding | None:
+async def found_async(judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
     """Call the verdicts of a reply from an event loop; see `Verdicts.found`."""
-    if judged is None:
-        return None
     from rungwise.adapters.tools.calling import aoutcome_of
 
     sentences = []

@@ -7,7 +7,7 @@ member that the rest of Rungwise reads, with the value that holds where you decl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Final, Protocol
 
 from attrs import field, frozen
@@ -190,30 +190,6 @@ class Backend(Link, Protocol):
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response of status 200."""
-
-
-@frozen
-class Keyed:
-    """Hold what the function of a key has returned."""
-
-    of: Backend  # which has the function
-    backend: Backend | Exception  # the same with that key; or what the function raised
-
-
-def asked_of(chain: Sequence[Backend], place: tuple[int, int]) -> Backend:
-    """Return a backend with one of its keys, each by index."""
-    backend, key = place
-    return pool_of(chain[backend])[key]
-
-
-def must_ask(backend: Backend, keyed: Keyed | None) -> bool:
-    """Tell whether a function must be asked for the key of a backend.
-
-    Arguments:
-        backend: whom the next attempt asks.
-        keyed: the key that was asked for last.
-    """
-    return backend.renews_key and (keyed is None or keyed.of is not backend)
 
 
 def pool_of(backend: Backend) -> tuple[Backend, ...]:

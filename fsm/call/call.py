@@ -268,8 +268,7 @@ class Call(CallRounds):
         it.
 
         A driver calls this as soon as a reply is in, and then gives back what else the attempt
-        held: a check of the caller's may make calls that need it. `judging` and `receive` do it
-        otherwise.
+        held: a check of the caller's may make calls that need it. `receive` does it otherwise.
 
         Raises:
             IllegalEvent: nothing is in flight.
@@ -289,9 +288,9 @@ class Call(CallRounds):
             IllegalEvent: nothing is in flight.
             ConfigurationError: this is neither a reply nor a failure.
         """
-        self.settle(reply)
+        self._reader.observe(reply, self._sender)
         gathered = self._context.transcript.answer.gathered
-        return self._context.judge.judged(self._reader.read(reply, self._sender), gathered)
+        return self._context.judge.judged(self._reader.checked(), gathered)
 
     def receive(
         self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None
@@ -309,7 +308,7 @@ class Call(CallRounds):
                 bool or raises; the call is as it was.
         """
         self.settle(reply)
-        observation = self._reader.read(reply, self._sender)
+        observation = self._reader.checked()
         proposal = self._sender.in_flight
         gathered = self._context.transcript.answer.gathered
         assert proposal is not None  # or nothing could have been read

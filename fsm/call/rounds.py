@@ -98,7 +98,7 @@ class CallRounds:
         self.spending = context.spending
         self._jitter = jitter
         self._delivery = Delivery(is_streaming, self.turn.gathered)
-        self.observers: list[Later] = []  # those of the caller's
+        self.observers: tuple[Later, ...] = ()  # those of the caller's
         self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
         if estimate is None:
             estimate = estimate_tokens

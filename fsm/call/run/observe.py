@@ -348,7 +348,7 @@ class ReplyReader:
         self._counter = counter
         self._delivery = delivery
         # what came back last, until the call has taken it
-        self._observed: tuple[Reply | Failure, Observation] | None = None
+        self._observed: tuple[Reply | Failure, Proposal, Observation] | None = None
         self._checked: Observation | None = None  # the same, once it was checked
 
     def observe(self, reply: Reply | Failure, sender: Sender) -> Observation:
@@ -364,16 +364,16 @@ class ReplyReader:
             transcript = self._context.transcript
             delivered = self._delivery.close()
             observation = observe(reply, proposal, transcript, self._counter, delivered)
-            self._observed = (reply, observation)
+            self._observed = (reply, proposal, observation)
             self._checked = None
-        return self._observed[1]
+        return self._observed[-1]
 
-    def read(self, reply: Reply | Failure, sender: Sender) -> Observation:
-        """Observe what came back, once; an answer is checked."""
-        observation = self.observe(reply, sender)
+    def checked(self) -> Observation:
+        """Return what was observed, with what checks of the caller's say of an answer, once."""
+        assert self._observed is not None
         if self._checked is None:
+            _, proposal, observation = self._observed
             gathered = self._context.transcript.answer.gathered
-            proposal = sender.ensure_sent()
             self._checked = self._context.judge.checked(observation, proposal, gathered)
         return self._checked
 

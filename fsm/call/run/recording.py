@@ -82,7 +82,7 @@ def observer_of(observer: Observer, run: Any) -> Observer | None:
     if observers is None or observer is silent:  # a turn holds nothing
         return observer
     later = Later(observer)
-    observers.append(later)
+    run.observers += (later,)
     return later
 
 
