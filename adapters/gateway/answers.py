@@ -6,44 +6,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from math import inf
 from typing import Any, Final
 
 import orjson
 from attrs import evolve, frozen
 
 from rungwise.adapters.gateway.languages.language import Completion, SpokenLanguage
+from rungwise.adapters.gateway.statuses import (
+    FAULTS,
+    LATE,
+    LIMITED,
+    failure_of,
+    status_of,
+    wait_of,
+)
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.run.result import CallError, Result, describe
-from rungwise.fsm.replies.failures.failure import Failure, Reason
 from rungwise.fsm.replies.parts import CommentaryPart, ReasoningPart, ToolCall
 from rungwise.fsm.replies.text.contents import is_json
 
 PREFIX: Final = "x-rungwise-"
 """How the names of our headers begin."""
-BUSY: Final = "too_many_requests_at_once"
-"""The code of a problem that passes by itself."""
 
 _MAY_BE_KEY: Final = re.compile(r"[\w.~+/=-]{8,}")
 """A word that may be a key: eight or more of the letters that RFC 6750 allows in a token."""
 
 LONGEST_HEADER: Final = 1_000
 """The most characters of a header that lists what was lost; servers refuse long ones."""
-
-_FAULTS: Final[tuple[Reason, ...]] = (
-    "context_overflow",
-    "payload_too_large",
-    "output_cap",
-    "prefill_unsupported",
-    "parameter_unsupported",
-    "reasoning_signature",
-    "reasoning_missing",
-    "wrong_endpoint",
-    "content_policy",
-    "format",
-)
-"""The failures that are the request's fault: the program gets the provider's own status and words.
-"""
 
 
 def ended(answer: Completion, result: Result, language: SpokenLanguage) -> Completion:
@@ -175,22 +164,27 @@ class Problem(Exception):
     def of(cls, error: CallError, chain: Iterable[Any]) -> Problem:
         """Return what the error of a call is for a program.
 
-        A request at fault has the provider's own status and words. Anything else is 503, or 504
-        where time ran out: what the chain does not bring, no retry of the program's brings either.
+        The status is that of the cause. A request at fault has the provider's own words.
         """
         result = error.result
-        faults = [failure for _, failure in result.failures if _is_fault(failure)]
-        if faults and result.outcome in ("failed", "refused"):
-            last = faults[-1]
-            message = without_keys(last.message, chain) or describe(last)
-            return cls.saying(last.status or 400, message, code=last.code)
+        failure = failure_of(result)
+        status = status_of(result)
+        code = result.outcome
+        if failure is not None and failure.code:
+            code = without_keys(failure.code, chain)
+        if failure is not None and failure.reason in FAULTS and 400 <= status < 500:
+            message = without_keys(failure.message, chain) or describe(failure)
+            return cls.saying(status, message, code=code)
+        if status == LATE:
+            code = "deadline_passed"
         causes: list[str | None] = []
-        for name, failure in result.failures:
-            causes.append(f"{name}: {describe(failure)}")
-        about = {"attempts": result.attempts, "causes": causes or [result.cause]}
-        if _is_late(result):
-            return cls.saying(504, str(error), code="deadline_passed", **about)
-        return cls.saying(503, str(error), code=result.outcome, **about)
+        for name, each in result.failures:
+            causes.append(f"{name}: {describe(each)}")
+        about: dict[str, Any] = {"attempts": result.attempts, "causes": causes or [result.cause]}
+        wait = wait_of(result)
+        if wait is not None and (status == LIMITED or status >= 500):
+            about["retry_after"] = wait
+        return cls.saying(status, str(error), code=code, **about)
 
     def response(
         self, language: SpokenLanguage, headers: Mapping[str, str] | None = None
@@ -201,8 +195,9 @@ class Problem(Exception):
             **(headers or {}),
             "x-should-retry": "false",
         }
-        if self.fields.get("code") == BUSY:
-            about["retry-after"] = "1"
+        wait = self.fields.get("retry_after")
+        if wait is not None:
+            about["retry-after"] = str(wait)
         return HttpResponse(self.status, about, language.error(self.fields, self.status))
 
     def event(self) -> dict[str, Any]:
@@ -222,19 +217,3 @@ def without_keys(text: str, chain: Iterable[Any]) -> str:
         return "***" if any(is_secret(word[0]) for is_secret in checks) else word[0]
 
     return _MAY_BE_KEY.sub(hidden, text)
-
-
-def _is_fault(failure: Failure) -> bool:
-    """Tell whether the request is at fault, by the word of its provider."""
-    return failure.reason in _FAULTS and 400 <= (failure.status or 0) < 500
-
-
-def _is_late(result: Result) -> bool:
-    """Tell whether a call ended because its time was up."""
-    setting = result.journal.setting
-    limits = (setting.policy.budget.seconds, setting.deadline, setting.within_deadline)
-    limit = min((each for each in limits if each is not None), default=inf)
-    if result.seconds >= limit:
-        return True
-    last = result.journal.last  # the next attempt might have begun too late only
-    return last.event == "ran_out" and " begin after " in (last.note or "")

@@ -22,6 +22,8 @@ from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.usage import NO_USAGE
 
 ENCODING = "latin-1"
+WAITS = ("retry-after", "retry-after-ms")
+"""The headers of a response that say when to come back."""
 
 
 class Forward:
@@ -49,6 +51,7 @@ class Forward:
         self.status: int | None = None
         self.content_type = "application/json"
         self.received = b""
+        self.waits: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
         # whatever else is asked of a backend, this one is the other
@@ -92,7 +95,8 @@ class Forward:
         for name, value in headers.items():
             if name.lower() == "content-type":
                 self.content_type = value
-                break
+            elif name.lower() in WAITS:
+                self.waits[name.lower()] = value
 
 
 class _ForwardDecoder(Decoder):

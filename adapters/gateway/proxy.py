@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 from attrs import define, field
 
-from rungwise.adapters.gateway.answers import BUSY, PREFIX, HttpResponse, Problem
+from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
 from rungwise.adapters.gateway.gateway import ANY
 from rungwise.adapters.gateway.paths import path_as_sent, simplest, stays_within
@@ -69,7 +69,12 @@ class Proxy(Asgi):
             scope, headers, body, receive, send: as for `Asgi.answer`.
         """
         if self._count >= self.most:
-            raise Problem.saying(503, "too many requests at once", code=BUSY)
+            raise Problem.saying(
+                503,
+                "too many requests at once",
+                code="too_many_requests_at_once",
+                retry_after=1,
+            )
         self._count += 1
         try:
             await super().answer(scope, headers, body, receive, send)

@@ -245,6 +245,7 @@ class Pump:
             reasoning="".join(self._thoughts),
             commentary="".join(self._comments),
             error_event=problem.event(),
+            error_status=problem.status,
         )
         return self._begun() + self._rest() + b"".join(self._stream.end())
 

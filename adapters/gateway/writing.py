@@ -125,7 +125,7 @@ class AnswerWriter:
     def _raw(self, headers: dict[str, str]) -> HttpResponse:
         """Return the answer of a backend word for word; of an error, without its key."""
         assert self.forward is not None
-        headers["content-type"] = self.forward.content_type
+        headers |= {**self.forward.waits, "content-type": self.forward.content_type}
         status = self.forward.status or 200
         body = self.forward.received
         if status >= 400:

@@ -139,7 +139,8 @@ class ScriptedReply:
     def answer(self) -> Completion:
         """Return what a protocol writes of it."""
         names = {attribute.name for attribute in attrs.fields(Completion)}
-        return Completion(**{name: getattr(self, name) for name in names - {"commentary"}})
+        names -= {"commentary", "error_status"}  # which no script says
+        return Completion(**{name: getattr(self, name) for name in names})
 
     def pauses(self, count: int) -> list[float]:
         """Return the seconds before each of so many writes of the body.

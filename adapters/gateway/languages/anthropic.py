@@ -194,7 +194,7 @@ class _MessageStream(AnswerStream):
                 yield _event("content_block_delta", index=self._unsigned, delta=signed)
             yield _event("content_block_stop", index=self._unsigned)
         if answer.error_event is not None:
-            yield event(LANGUAGE.error(answer.error_event, 500), "error")
+            yield event(LANGUAGE.error(answer.error_event, answer.error_status), "error")
         elif answer.done:
             members: dict[str, Any] = {"delta": _stop(answer)}
             usage = _usage(answer, self.request)

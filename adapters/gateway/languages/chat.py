@@ -182,7 +182,7 @@ class _ChatStream(AnswerStream):
         if answer.error_event is not None:
             if counted and answer.usage is not None:
                 yield counted
-            yield event(LANGUAGE.error(answer.error_event, 500))
+            yield event(LANGUAGE.error(answer.error_event, answer.error_status))
         else:
             choice: dict[str, Any] = {
                 "index": 0,

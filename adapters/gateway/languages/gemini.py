@@ -57,7 +57,7 @@ FINISHES: Final = {
 }
 _RPC: Final = "type.googleapis.com/google.rpc"
 """Where the types of details are; see google/rpc/error_details.proto."""
-_OF_ERRORS: Final = ("message", "type", "code", "param", "error")
+_OF_ERRORS: Final = ("message", "type", "code", "param", "error", "retry_after")
 """The fields of an error that have a member of their own; others are its metadata."""
 METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|streamGenerateContent)$")
 
@@ -112,6 +112,9 @@ class _GeminiLanguage(SpokenLanguage):
         if "param" in fields:
             violation = {"field": fields["param"], "description": error["message"]}
             details.append({"@type": f"{_RPC}.BadRequest", "fieldViolations": [violation]})
+        if "retry_after" in fields:
+            delay = f"{fields['retry_after']}s"
+            details.append({"@type": f"{_RPC}.RetryInfo", "retryDelay": delay})
         if details:
             error["details"] = details
         return orjson.dumps({"error": error})
@@ -183,7 +186,7 @@ class _ContentStream(AnswerStream):
         """End the answer: an empty part that may have the signature, the reason, and the usage."""
         answer = self.answer
         if answer.error_event is not None:
-            yield event(LANGUAGE.error(answer.error_event, 500))
+            yield event(LANGUAGE.error(answer.error_event, answer.error_status))
         elif answer.done:
             empty = _candidate([{"text": ""}])
             last = _last(answer, _signed(answer, empty, is_last=True))

@@ -55,6 +55,7 @@ class Completion:
     # as the protocol has it; {} for no report, None counts 4 characters a token
     usage: Mapping[str, Any] | None = None
     error_event: Mapping[str, Any] | None = None  # ends the answer
+    error_status: int = 500  # that which the error would have as a response
     # whether the last chunk of chat completions has a whole message, or which
     final_message: bool | str | None = None
     chunk_size: int = 12  # characters of text in one piece of a stream
