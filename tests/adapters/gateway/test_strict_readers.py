@@ -1,0 +1,148 @@
+"""Strict readers take what the encoders write: the types of the official SDKs, without leniency.
+
+An SDK builds its objects without checking them, so it hides a member that is missing or null where
+it must not be. Programs in other languages check.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from anthropic.types import Message, RawMessageStreamEvent
+from attrs import evolve
+from google.genai.types import GenerateContentResponse
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from rungwise.adapters.gateway.gateway import SPOKEN
+from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.values.usage import Usage
+
+LANGUAGES: Final = {each.api: each for each in SPOKEN}
+TYPES: Final[dict[str, tuple[Any, Any]]] = {
+    "openai": (ChatCompletion, ChatCompletionChunk),
+    "responses": (Response, ResponseStreamEvent),
+    "anthropic": (Message, RawMessageStreamEvent),
+    "gemini": (GenerateContentResponse, GenerateContentResponse),
+}
+"""What a whole answer is, and an event of a stream."""
+CALL: Final = ToolCall("call_1", "look", '{"bird": "heron"}')
+ANSWERS: Final = {
+    "text": Completion(text="In the reeds."),
+    "nothing": Completion(),
+    "thought": Completion(text="In the reeds.", reasoning="Let me see."),
+    "signed": Completion(text="In the reeds.", reasoning="Let me see.", signature="c2ln"),
+    "call": Completion(tool_calls=(CALL,)),
+    "all": Completion(
+        text="I look.", reasoning="Hm.", commentary="So.", tool_calls=(CALL, evolve(CALL, id="b"))
+    ),
+    "cut": Completion(text="In the", finish="length"),
+    "refused": Completion(refusal="I will not."),
+    "filtered": Completion(text="In", finish="content_filter"),
+}
+USAGES: Final = {
+    "none": Usage(),
+    "cached": Usage(input_tokens=9, output_tokens=5, reasoning_tokens=2, cache_read_tokens=3),
+    "long": Usage(input_tokens=9, cache_creation_tokens=5, cache_creation_long_tokens=3),
+    "billed": Usage(input_tokens=9, output_tokens=5, cost=0.5, units={"web_search": 2}),
+}
+BODY: Final[dict[str, Any]] = {
+    "stream_options": {"include_usage": True},
+    "include": ["reasoning.encrypted_content"],
+}
+
+every = pytest.mark.parametrize("api", TYPES)
+each_answer = pytest.mark.parametrize("answer", ANSWERS)
+each_usage = pytest.mark.parametrize("usage", USAGES)
+
+
+def parts(api: str, answer: str, usage: str) -> tuple[Any, Completion, AnswerRequest]:
+    """Return a protocol, an answer, and the request that it is for."""
+    language = LANGUAGES[api]
+    counts = language.counts(USAGES[usage])
+    request = AnswerRequest("asked-for", False, BODY, 7)
+    return language, evolve(ANSWERS[answer], usage=counts, model="model-0"), request
+
+
+def whole(api: str, answer: str, usage: str = "cached") -> Any:
+    """Return a whole answer."""
+    language, completion, request = parts(api, answer, usage)
+    return json.loads(language.whole(completion, request))
+
+
+def events(api: str, answer: str, usage: str = "cached") -> Iterator[Any]:
+    """Yield the events of a stream that have data."""
+    language, completion, request = parts(api, answer, usage)
+    for line in b"".join(language.events(completion, request)).splitlines():
+        if line.startswith(b"data: {"):
+            event = json.loads(line.removeprefix(b"data: "))
+            if event.get("type") != "ping":  # the SDK's types leave it out
+                yield event
+
+
+def nulls(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the names of members that are null, at any depth."""
+    if isinstance(value, dict):
+        for member, each in value.items():
+            yield from nulls(each, member)
+    elif isinstance(value, list):
+        for each in value:
+            yield from nulls(each, name)
+    elif value is None:
+        yield name
+
+
+@each_usage
+@each_answer
+@every
+def test_the_official_types_take_a_whole_answer(api: str, answer: str, usage: str) -> None:
+    text = json.dumps(whole(api, answer, usage))
+    TypeAdapter(TYPES[api][0]).validate_json(text, strict=True)
+
+
+@each_usage
+@each_answer
+@every
+def test_and_every_event_of_a_stream(api: str, answer: str, usage: str) -> None:
+    reader = TypeAdapter(TYPES[api][1])
+    seen = list(events(api, answer, usage))
+    assert seen
+    for event in seen:
+        reader.validate_json(json.dumps(event), strict=True)
+
+
+NULLS: Final = {
+    "openai": {"refusal", "logprobs", "content", "finish_reason", "usage"},
+    "anthropic": {"stop_reason", "stop_sequence", "stop_details", "category", "explanation"},
+    "gemini": set(),
+    "responses": {
+        "status",
+        "error",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "previous_response_id",
+        "effort",
+        "summary",
+        "usage",
+    },
+}
+"""The members that the providers themselves write as null; they leave out any other."""
+
+
+@each_answer
+@every
+def test_nothing_is_null_that_the_provider_leaves_out(api: str, answer: str) -> None:
+    """Vercel's reader refuses `citations: null`, though the types of Anthropic's SDK take it."""
+    written = [whole(api, answer), *events(api, answer)]
+    assert {*nulls(written)} <= NULLS[api]
+
+
+@each_answer
+def test_a_chat_completion_has_what_openais_schema_requires(answer: str) -> None:
+    [choice] = whole("openai", answer)["choices"]
+    assert choice.keys() == {"index", "message", "logprobs", "finish_reason"}
+    assert choice["message"].keys() >= {"role", "content", "refusal"}
