@@ -61,6 +61,15 @@ if TYPE_CHECKING:
     "--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back."
 )
 @click.option(
+    "--ping",
+    type=click.FloatRange(0, 3600),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Say that a stream lives after so long a silence, before a load balancer cuts it; 0 for "
+    "never.",
+)
+@click.option(
     "--forward",
     is_flag=True,
     help="Pass on requests that are no model calls, with a backend's key.",
@@ -116,8 +125,9 @@ def proxy(
     """
     if client_key_env is None:
         _refuse_others(host)
-    if drain != drain:  # nan passes for any range
-        bad_input("--drain must be a number of seconds")
+    for name, seconds in (("--drain", drain), ("--ping", options["ping"])):
+        if seconds != seconds:  # nan passes for any range
+            bad_input(f"{name} must be a number of seconds")
     if find_spec("uvicorn") is None:
         bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
     # as many connections as requests, so that none waits for one
@@ -200,6 +210,7 @@ def _app(
     key_env: str | None,
     most: int,
     *,
+    ping: float,
     hold: bool,
     forward: bool,
     journals: str | None,
@@ -211,6 +222,7 @@ def _app(
         clients: the chains, by name.
         key_env: the variable that holds the key of the proxy's clients; None for none.
         most: how many requests may run at once.
+        ping: the seconds of silence after which a stream says that it lives; 0 for never.
         hold: whether to keep streamed text until it is final.
         forward: whether to pass on requests that are no model calls.
         journals: the folder for the journals of calls; None for none.
@@ -239,8 +251,9 @@ def _app(
         [default] = clients.values()
     if default is not None:
         chains["*"] = default
+    gateway = Gateway(chains, hold, keep, ping or None)
     return Proxy(
-        Gateway(chains, hold, keep),
+        gateway,
         key=key,
         most=most,
         forwards=forward,

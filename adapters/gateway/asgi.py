@@ -21,6 +21,7 @@ from rungwise.adapters.gateway.languages.language import SpokenLanguage
 from rungwise.adapters.gateway.pump import Rest
 from rungwise.adapters.gateway.withholding import Withholding
 from rungwise.adapters.gateway.writing import keys_of
+from rungwise.adapters.tools.beats import PING
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -35,7 +36,9 @@ _PATHS: Final = {"anthropic": "/messages", "gemini": "/v1beta/"}
 GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shutting_down")
 
 
-def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
+def asgi(
+    client: Client | Mapping[str, Client], *, hold: bool = False, ping: float | None = PING
+) -> Asgi:
     """Return an ASGI application that answers model calls with calls of a client.
 
     It serves chat completions, Responses, Anthropic's Messages and Gemini's generateContent at
@@ -45,11 +48,13 @@ def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
         client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for
             every other model.
         hold: whether streams wait until text is final; see `Transport`.
+        ping: seconds of silence after which a stream says that it lives, so that no load balancer
+            cuts it. From the first time on, an error is an event of the stream. None for never.
 
     Raises:
-        ConfigurationError: `client` is neither.
+        ConfigurationError: `client` is neither, or `ping` is no number above 0.
     """
-    return Asgi(Gateway(client, hold))
+    return Asgi(Gateway(client, hold, ping=ping))
 
 
 @define(eq=False)

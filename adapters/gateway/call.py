@@ -5,8 +5,8 @@ request's protocol.
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from attrs import define, evolve
@@ -18,6 +18,7 @@ from rungwise.adapters.gateway.fields import Asked
 from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.pump import Pump
 from rungwise.adapters.gateway.writing import AnswerWriter
+from rungwise.adapters.tools.beats import Beat, abeating
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.errors import IllegalEvent
 
@@ -94,6 +95,8 @@ class GatewayCall(AnswerWriter):
         if self.request.streams:
             pump = Pump(self)
             pieces = self._apieces(pump)
+            if self.ping is not None:
+                pieces = _with_pings(pump, abeating(pieces, self.ping))
             return pump.response(pieces, await anext(pieces, None))
         try:
             result = await self.client.acall(asked.messages, returns=asked.returns, **self.options)
@@ -127,3 +130,12 @@ class GatewayCall(AnswerWriter):
         if stream is not None and not self._is_kept:
             with suppress(IllegalEvent):
                 self._keep_once(stream.result)
+
+
+async def _with_pings(pump: Pump, pieces: AsyncGenerator[bytes | Beat]) -> AsyncGenerator[bytes]:
+    """Yield the bytes of a stream, and what says that it lives where nothing came."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            written = pump.ping() if isinstance(piece, Beat) else piece
+            if written:
+                yield written

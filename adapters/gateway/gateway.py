@@ -21,6 +21,7 @@ from rungwise.adapters.gateway.languages import LANGUAGES
 from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
 from rungwise.adapters.gateway.reading import read
 from rungwise.adapters.gateway.writing import LOGGER, Keep
+from rungwise.adapters.tools.beats import must_be_ping
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import label
@@ -54,6 +55,8 @@ class Gateway:
     chains: Mapping[str, Client] = field(converter=chains_of)  # by the model that selects them
     hold: bool = False  # whether text waits until it is final
     keep: Keep | None = None
+    # the seconds of silence after which a stream says that it lives; None for never
+    ping: float | None = field(default=None, validator=must_be_ping)
 
     def language(self, path: str) -> SpokenLanguage | None:
         """Return the protocol of a POST to this path; None if it is no model call."""
@@ -142,6 +145,7 @@ class Gateway:
             options={**asked.options, **limits},
             hold=hold,
             keep=self.keep,
+            ping=self.ping,
         )
         if asked.unknown:
             return self._forwarded(call, request, body)

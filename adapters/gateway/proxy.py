@@ -17,6 +17,7 @@ from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
 from rungwise.adapters.gateway.gateway import ANY
 from rungwise.adapters.gateway.paths import path_as_sent, simplest, stays_within
+from rungwise.adapters.gateway.pump import STREAMED
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.secret import Secret
@@ -161,6 +162,8 @@ class Proxy(Asgi):
             if name.lower() not in _HOPS:
                 rest[name] = value
         rest[f"{PREFIX}outcome"] = "forwarded"
+        if rest.get("content-type", "").startswith("text/event-stream"):
+            rest |= STREAMED
         return HttpResponse(answer.status_code, rest, _read(client, answer))
 
     def _address(self, path: str) -> tuple[HttpBackend, str]:

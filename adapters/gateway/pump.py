@@ -25,6 +25,8 @@ from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.reply import Commentary, Discard, Reasoning, Text
 from rungwise.fsm.values.usage import NO_USAGE
 
+STREAMED: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""The headers that keep those between from keeping a stream, or a part of one."""
 _LEFT_OUT: Final = "left out: "
 """How a step begins its note of what its backend does not get."""
 _TAKEN_BACK: Final = (
@@ -47,6 +49,8 @@ class Pump:
     # the response of a call that ended before anything was written
     early: HttpResponse | None = None
     _is_begun: bool = False
+    _has_head: bool = False  # whether the head of the response has gone out, with a ping
+    _is_between: bool = True  # whether what was forwarded so far ends with an event
     _backend: str = ""
     _lost: list[str] = field(factory=list)  # what the backends so far did not get
     _stream: Any = None
@@ -74,9 +78,9 @@ class Pump:
             return self.early or call.failed(RuntimeError("the stream has no end"))
         headers = call.headers(None)
         headers["content-type"] = "text/event-stream"
-        if call.forward is not None:
+        if call.forward is not None and call.forward.status is not None:
             headers["content-type"] = call.forward.content_type
-        headers["cache-control"] = "no-store"
+        headers |= STREAMED
         headers |= header_of_losses(self._lost)
         return HttpResponse(200, headers, Rest(first, pieces, self))
 
@@ -90,6 +94,7 @@ class Pump:
                 self._change(model=self.call.model_of(event.backend))
             case Text() if self.call.forward is not None:
                 self._is_begun = True
+                self._is_between = event.text.endswith(("\n\n", "\n\r\n"))
                 return event.text.encode(ENCODING)
             case Text() if self._holds:
                 self._text.append(event.text)
@@ -116,6 +121,14 @@ class Pump:
                 return self._end(event)
         return b""
 
+    def ping(self) -> bytes:
+        """Return what says that the stream lives; nothing within an event.
+
+        From here on the head has gone out, so an error can only be an event.
+        """
+        self._has_head = True
+        return self.call.language.ping if self._is_between else b""
+
     def fail(self, error: Exception) -> bytes:
         """End the stream of a call that raised."""
         call = self.call
@@ -123,7 +136,7 @@ class Pump:
         self.is_over = True
         if problem is None and isinstance(error, CallError):
             return self._end(error.result)
-        if not self._is_begun:
+        if not (self._is_begun or self._has_head):
             self.early = call.failed(error)
             return b""
         call.headers(error.result if isinstance(error, CallError) else None)

@@ -50,6 +50,7 @@ class AnswerWriter:
         hold: whether streamed text waits until it is final.
         keep: called with the result once the call has ended; None for nobody.
         forward: the one backend that gets the request word for word; None for the chain.
+        ping: the seconds of silence after which a stream says that it lives; None for never.
     """
 
     language: SpokenLanguage
@@ -60,6 +61,7 @@ class AnswerWriter:
     hold: bool
     keep: Keep | None
     forward: Forward | None = None
+    ping: float | None = None
     _is_kept: bool = field(default=False, init=False)
 
     def _keep_once(self, result: Result | None) -> None:

@@ -7,7 +7,15 @@ errors it shows our own words, and never the cause of a wrong answer, which quot
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from contextlib import suppress
 from traceback import extract_tb
 from typing import Any, Final
@@ -15,8 +23,9 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 import orjson
-from attrs import asdict, define
+from attrs import asdict, define, field
 
+from rungwise.adapters.tools.beats import Beat, abeating, beating, must_be_ping
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG
 from rungwise.fsm.call.run.recording import logger
 from rungwise.fsm.call.run.result import Result
@@ -37,6 +46,8 @@ HEADERS: Final = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
+COMMENT: Final = b":\n\n"
+"""What a reader of server-sent events skips."""
 ENDS: Final = (Result, TurnResult, bytes)
 UNFINISHED: Final = "the stream ended before its result"
 LONGEST_OUTPUT: Final = 65_536
@@ -150,14 +161,16 @@ class Frames:
         headers: of the response.
         encode: writes an event; None is the beginning, and an exception an end.
         events: the stream.
+        ping: the seconds without an event after which a comment is written; None for never.
 
     Raises:
-        ConfigurationError: the events are no stream.
+        ConfigurationError: the events are no stream, or `ping` is no number above 0.
     """
 
     headers: dict[str, str]
     encode: Callable[[object], bytes]
     _events: Events
+    ping: float | None = field(default=None, validator=must_be_ping)
 
     def __attrs_post_init__(self) -> None:
         is_stream = isinstance(self._events, (Iterable, AsyncIterable))
@@ -175,22 +188,35 @@ class Frames:
 
     def _chunks(self, events: Iterable[object]) -> Iterator[bytes]:
         event: object = None
+        beats = events if self.ping is None else beating(events, self.ping)
         try:
             yield self.encode(event)
-            for event in events:
+            for each in beats:
+                if isinstance(each, Beat):
+                    yield COMMENT
+                    continue
+                event = each
                 yield self.encode(event)
             if not isinstance(event, ENDS):
                 raise RungwiseError(UNFINISHED)
         except Exception as error:
             yield self._end(event, error)
         finally:
+            if isinstance(beats, Generator) and beats is not events:
+                beats.close()
             self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         event: object = None
+        events = _asynchronous(self._events)
+        beats = events if self.ping is None else abeating(events, self.ping)
         try:
             yield self.encode(event)
-            async for event in _asynchronous(self._events):
+            async for each in beats:
+                if isinstance(each, Beat):
+                    yield COMMENT
+                    continue
+                event = each
                 chunk = self.encode(event)
                 if chunk:
                     yield chunk
@@ -199,6 +225,8 @@ class Frames:
         except Exception as error:
             yield self._end(event, error)
         finally:
+            if isinstance(beats, AsyncGenerator) and beats is not events:
+                await beats.aclose()
             await self.aclose()
 
     def _end(self, last: object, error: Exception) -> bytes:

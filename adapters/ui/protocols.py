@@ -18,7 +18,16 @@ from typing import Any, Final
 from attrs import define, field
 from pydantic import TypeAdapter
 
-from rungwise.adapters.ui.frames import HEADERS, Data, Events, Frames, data_of, json_of
+from rungwise.adapters.tools.beats import PING
+from rungwise.adapters.ui.frames import (
+    COMMENT,
+    HEADERS,
+    Data,
+    Events,
+    Frames,
+    data_of,
+    json_of,
+)
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 
 TAKEN_BACK: Final = "text that was shown had to be taken back, which this stream cannot do"
@@ -27,7 +36,7 @@ LESSER: Final = ("partial", "limit_reached")
 ROLES: Final = {"text": "assistant", "reasoning": "reasoning"}
 
 
-def sse(events: Events, *, after: int = 0) -> Frames:
+def sse(events: Events, *, after: int = 0, ping: float | None = PING) -> Frames:
     """Write a stream as plain server-sent events, each with an id, a name, and JSON.
 
     `text`, `reasoning` and `discard` hold a `text`; a discard takes it back from the end. `step`
@@ -39,21 +48,28 @@ def sse(events: Events, *, after: int = 0) -> Frames:
         events: the stream of a call or turn, or of the handle of a durable call.
         after: the `Last-Event-ID` of the reader, if `events` begins behind that one:
             `sse(handle.astream(7), after=7)`.
+        ping: the seconds without an event after which a comment is written, so that no load
+            balancer cuts the stream; None for never.
     """
     numbers = count(after + 1)
 
     def encode(event: object) -> bytes:
         name, data = data_of(event)
         if not data:  # the beginning: a comment, so that the response begins
-            return b":\n\n"
+            return COMMENT
         frame = b"id: %d\nevent: %s\ndata: %s\n\n"
         return frame % (next(numbers), name.encode(), json_of(data))
 
-    return Frames(HEADERS, encode, events)
+    return Frames(HEADERS, encode, events, ping)
 
 
 def vercel(
-    events: Events, *, message_id: str = "", resets: bool = False, hold: bool = False
+    events: Events,
+    *,
+    message_id: str = "",
+    resets: bool = False,
+    hold: bool = False,
+    ping: float | None = PING,
 ) -> Frames:
     """Write a stream as Vercel's UI message stream, which `useChat` of npm's `ai` reads.
 
@@ -66,12 +82,21 @@ def vercel(
         resets: whether the reader knows `reset-step`, as `ai` does from 7.0.70 on; older ones abort
             there.
         hold: whether text waits until it is final: until the turn runs tools, or ends.
+        ping: see `sse`.
     """
     encoder = VercelEncoder(message_id or token_urlsafe(), resets, hold)
-    return Frames(HEADERS | {"x-vercel-ai-ui-message-stream": "v1"}, encoder.encode, events)
+    headers = HEADERS | {"x-vercel-ai-ui-message-stream": "v1"}
+    return Frames(headers, encoder.encode, events, ping)
 
 
-def ag_ui(events: Events, messages: Iterable[Any], *, thread_id: str, run_id: str) -> Frames:
+def ag_ui(
+    events: Events,
+    messages: Iterable[Any],
+    *,
+    thread_id: str,
+    run_id: str,
+    ping: float | None = PING,
+) -> Frames:
     """Write a stream as AG-UI events; needs the extra `ag-ui`.
 
     Steps are custom events `rungwise`, and values that grow `value`. AG-UI takes nothing back, so
@@ -82,6 +107,7 @@ def ag_ui(events: Events, messages: Iterable[Any], *, thread_id: str, run_id: st
         messages: those of the run's input.
         thread_id: of the run's input, too.
         run_id: likewise.
+        ping: see `sse`.
 
     Raises:
         ConfigurationError: the extra is not installed, or a message is not of its form.
@@ -105,7 +131,7 @@ def ag_ui(events: Events, messages: Iterable[Any], *, thread_id: str, run_id: st
         messages=earlier,
         read=read,
     )
-    return Frames(HEADERS, encoder.encode, events)
+    return Frames(HEADERS, encoder.encode, events, ping)
 
 
 @define(eq=False)

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.ui.frames import Frames
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
@@ -42,7 +42,8 @@ class StreamCancelled(RungwiseError):
 class KeptStream:
     """What is kept of one stream; its chunks are numbered from 0."""
 
-    frames: Frames
+    frames: Frames  # without pings, which have no number
+    ping: float | None = None  # for its readers
     ended: float | None = None  # seconds on the clock; None while it goes on
     task: anyio.CancelScope = field(factory=anyio.CancelScope)
     _chunks: deque[bytes] = field(factory=deque)
@@ -151,7 +152,7 @@ class ResumableStreams:
                 raise RungwiseError(f"{MOST} streams run already: wait until one has ended")
             del self._kept[oldest]
         id = token_urlsafe()
-        self._kept[id] = KeptStream(frames)
+        self._kept[id] = KeptStream(evolve(frames, ping=None), frames.ping)
         self._group.start_soon(self._kept[id].run, self.clock)
         return id
 
@@ -172,7 +173,7 @@ class ResumableStreams:
         kept = self._kept.get(id)
         if kept is None or not kept.has(after):
             return None
-        return Frames(kept.frames.headers, _unchanged, kept.read(after))
+        return Frames(kept.frames.headers, _unchanged, kept.read(after), kept.ping)
 
     def cancel(self, id: str) -> None:
         """End the call or turn of a stream; its readers get the error."""

@@ -147,7 +147,7 @@ def test_a_program_on_the_transport_reads_only_the_answer(
         texts.append(event.get("delta", {}).get("text", ""))
     assert "".join(texts) == TEXT
     units = [(event.get("usage") or {}).get("server_tool_use") for event in events]
-    assert {"web_search_requests": 2} in units
+    assert 2 in [each["web_search_requests"] for each in units if each]
 
 
 def chat_of(provider: Any, prices: Prices | None, **budget: Any) -> rungwise.Client:

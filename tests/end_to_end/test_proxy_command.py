@@ -206,14 +206,17 @@ def test_a_file_that_is_missing_and_a_folder_that_is_a_file_are_refused(path: Pa
 
 def test_the_options_reach_the_application(path: Path) -> None:
     clients = clients_in(str(path), max_connections=3)
-    app = _app(clients, None, 3, hold=True, forward=True, journals=None, hosts=("LLM.Example",))
+    options: dict[str, Any] = {"ping": 7.0, "hold": True, "forward": True, "journals": None}
+    app = _app(clients, None, 3, **options, hosts=("LLM.Example",))
     assert (app.gateway.hold, app.forwards, app.most, app.key) == (True, True, 3, None)
+    assert app.gateway.ping == 7.0
     assert app.hosts == {"llm.example"}
     assert {*app.gateway.chains} == {"default", "other", "*"}
     assert app.gateway.chains["*"] is app.gateway.chains["default"]
     path.write_text(path.read_text().replace("chain.default", "chain.another"))
     clients = clients_in(str(path), max_connections=3)
-    app = _app(clients, None, 3, hold=False, forward=False, journals=None, hosts=())
+    app = _app(clients, None, 3, **{**options, "ping": 0}, hosts=())
+    assert app.gateway.ping is None
     assert {*app.gateway.chains} == {"another", "other"}, (
         "which of them an unknown model means, nobody knows"
     )

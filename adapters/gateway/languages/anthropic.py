@@ -66,6 +66,7 @@ class _Messages(SpokenLanguage):
 
     api = "anthropic"
     paths = "/messages"
+    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error; a code of ours stands in its details."""

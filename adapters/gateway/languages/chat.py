@@ -106,11 +106,9 @@ class ChatCompletions(SpokenLanguage):
                 error["usage"] = dict(answer.usage)
             return orjson.dumps(error)
         silent = answer.tool_calls or answer.refusal
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": answer.text or (None if silent else ""),
-            "refusal": answer.refusal or None,
-        }
+        content = answer.text or (None if silent else "")
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        message["refusal"] = answer.refusal or None
         if answer.reasoning:
             message |= _reasoning(answer, answer.reasoning)
         if answer.tool_calls:

@@ -66,6 +66,7 @@ class _GeminiLanguage(SpokenLanguage):
     """Write answers as candidates."""
 
     api = "gemini"
+    ping = b"\n\n"  # Google's SDK would take a comment for JSON
     conversation = "contents"
     caps = ("generationConfig.maxOutputTokens",)
 

@@ -169,6 +169,9 @@ class Language(ABC):
 class SpokenLanguage(Language):
     """A protocol in which the gateway answers, too: it can write an answer while it comes."""
 
+    ping: bytes = b":\n\n"
+    """What says in a stream that it lives, and that its readers skip: a comment."""
+
     @abstractmethod
     def counts(self, usage: Usage) -> dict[str, Any]:
         """Return token counts in this protocol's form."""

@@ -80,11 +80,12 @@ def test_a_whole_reply(client: httpx.Client) -> None:
     assert body["object"] == "chat.completion"
     assert body["model"] == "m"
     assert body["id"] == "chatcmpl-00000001"
-    message = {"role": "assistant", "content": TEXT}
+    message = {"role": "assistant", "content": TEXT, "refusal": None}
     assert body["choices"] == [
         {
             "index": 0,
             "message": message,
+            "logprobs": None,
             "finish_reason": "stop",
         }
     ]
