@@ -113,15 +113,14 @@ def failures_of(result: Result) -> list[dict[str, Any]]:
     """Return the failures of a call as plain values."""
     # only the journal has the codes of the provider
     codes = {step.backend: step.code for step in result.journal.steps if step.reason}
-    return [
-        {
-            "backend": name,
-            "reason": failure.reason,
-            "status": failure.status,
-            "code": codes.get(name),
-        }
-        for name, failure in result.failures
-    ]
+    failures = []
+    for name, failure in result.failures:
+        plain: dict[str, Any] = {"backend": name, "reason": failure.reason}
+        plain["status"] = failure.status
+        plain["code"] = codes.get(name)
+        plain["message"] = failure.quote or failure.found
+        failures.append(plain)
+    return failures
 
 
 TURN_EXIT_CODES: Final[Mapping[str, int]] = {

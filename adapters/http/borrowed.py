@@ -312,9 +312,10 @@ class BorrowedAsyncHttp(_Borrowed):
             raise progress.timeout() from None
         except BaseException as error:
             drop_frames(error, outer)
-            if isinstance(error, Exception):
-                raise progress.as_stale(error) from None
-            raise
+            failure = progress.as_stale(error)
+            if failure is error:
+                raise  # with its causes, which say what failed
+            raise failure from None
         return BorrowedAsyncResponse(response, limits)
 
 

@@ -309,7 +309,7 @@ class Exchange:
 
         Any other error is a bug, and raised again.
         """
-        failure = classify_exception(error)
+        failure = classify_exception(error, self._outer)
         if isinstance(error, StaleConnection):
             failure = evolve(failure, is_stale=True)
         drop_frames(error, self._outer)
@@ -326,6 +326,10 @@ class Exchange:
             self._fall_silent(error)
         else:
             self._failure = failure
+        if limits.proxy and self._failure is not None:
+            where = f"(proxy {limits.proxy})"
+            found = self._failure.found
+            self._failure = evolve(self._failure, found=f"{found} {where}" if found else where)
 
     def _fall_silent(self, error: Exception | None = None) -> None:
         """End the attempt as silent.

@@ -46,6 +46,7 @@ class AttemptLimits:
     by_call: bool = False  # whether the budget of the whole call ends the attempt
     cancellation: Cancellation = field(factory=Cancellation)  # ends the call from outside
     is_fresh: bool = False  # whether only a new connection will do
+    proxy: str = ""  # host and port of the proxy that the environment names for it
     has_text: bool = False  # whether visible text has come
     # whether the head announced a reply in one piece, and nothing has shown otherwise
     awaits_whole: bool = False

@@ -73,10 +73,14 @@ def environment_named() -> Iterator[None]:
 
 def _check_proxy(url: str) -> None:
     """Raise an error for a URL with no place to connect to."""
-    proxy = httpx.URL(url if "://" in url else f"http://{url}")
+    proxy = _proxy_at(url)
     host = proxy.raw_host.decode("ascii").encode("idna")
     if not host or (proxy.port or 0) > LARGEST_PORT:
         raise ValueError("no place to connect to")
+
+
+def _proxy_at(url: str) -> httpx.URL:
+    return httpx.URL(url if "://" in url else f"http://{url}")
 
 
 def _set(names: Iterable[str]) -> str:
@@ -141,15 +145,19 @@ class _PooledHttp:
         context.set_alpn_protocols(["http/1.1"])
         return context
 
-    def _is_proxied(self, request: HttpRequest) -> bool:
+    def _is_proxied(self, request: HttpRequest, limits: AttemptLimits) -> bool:
+        """Tell whether the environment names a proxy for a request, and note where it is."""
         if not self._proxies:
             return False
         target = target_of(request.url)
         if is_this_machine(target.hostname):  # a proxy would see the keys of servers here
             return False
         scheme = target.origin[0]
-        has_proxy = bool(self._proxies.get(scheme) or self._proxies.get("all"))
-        return has_proxy and not proxy_bypass(target.hostname)
+        proxy = self._proxies.get(scheme) or self._proxies.get("all")
+        if not proxy or proxy_bypass(target.hostname):
+            return False
+        limits.proxy = _proxy_at(proxy).netloc.decode("ascii")  # without a password
+        return True
 
     def _exchange(
         self, request: HttpRequest, limits: AttemptLimits
@@ -249,7 +257,7 @@ class OwnHttp(_PooledHttp):
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedResponse:
         """Send a request and return the response, its body unread."""
-        if self._is_proxied(request):
+        if self._is_proxied(request, limits):
             return self._proxied.send(request, limits)
         connection, head = run(self._exchange(request, limits), limits.cancellation)
         return OwnResponse(self.pool, connection, head, limits)
@@ -277,7 +285,7 @@ class OwnAsyncHttp(_PooledHttp):
         self, request: HttpRequest, limits: AttemptLimits
     ) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
-        if self._is_proxied(request):
+        if self._is_proxied(request, limits):
             return await self._proxied.send(request, limits)
         connection, head = await arun(self._exchange(request, limits), limits.cancellation)
         return OwnResponse(self.pool, connection, head, limits)

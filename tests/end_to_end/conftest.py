@@ -20,6 +20,7 @@ import pytest
 from rungwise import OpenAIChat
 from rungwise.adapters.http import running
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.waiting import event_loop
 from rungwise.adapters.provider.server import render
@@ -69,7 +70,7 @@ class OverAiohttp(OwnAsyncHttp):
     a client in.
     """
 
-    def _is_proxied(self, request: HttpRequest) -> bool:
+    def _is_proxied(self, request: HttpRequest, limits: AttemptLimits) -> bool:
         return True
 
     @cached_property

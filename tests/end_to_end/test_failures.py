@@ -82,11 +82,23 @@ def test_an_error_and_an_empty_reply_have_series_of_their_own(run: Any) -> None:
     run([down(), EMPTY, down(), EMPTY, ANSWER]).was("done", waits=[2, 1, 4, 2])
 
 
-def test_a_plain_404_is_retried_and_an_unknown_model_is_not(run: Any) -> None:
-    run([error(404, "Not Found"), ANSWER]).was("done", counts=[2])
-    run([error(404, "The model 'model-0' does not exist", code="model_not_found"), ANSWER]).was(
-        "failed", counts=[1]
-    )
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        (error(404, "Not Found"), "not_found"),
+        (ScriptedReply(status=404, body=""), "not_found"),
+        (
+            error(404, "The model 'model-0' does not exist", code="model_not_found"),
+            "model_not_found",
+        ),
+    ],
+)
+def test_a_404_is_asked_once(run: Any, missing: ScriptedReply, reason: str) -> None:
+    ended = run([missing, ANSWER])
+    ended.was("failed", counts=[1])
+    assert ended.result.failures[0][1].reason == reason
+    assert ("check base_url and model" in str(ended.error)) is (reason == "not_found")
+    run([missing], [ANSWER]).was("done", counts=[1, 1])
 
 
 @pytest.mark.parametrize(("word", "requests"), [("false", 1), ("true", 4)])

@@ -13,6 +13,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.endpoint import key_of_environment
@@ -110,7 +111,7 @@ def test_this_machine_is_known_by_all_of_its_names(
     assert backend.problem is None  # no key is asked for either
     send = Call(Request("hi"), chain=[backend]).begin()
     assert send is not None
-    assert not OwnHttp(1)._is_proxied(backend.encode(send, stream=False))
+    assert not OwnHttp(1)._is_proxied(backend.encode(send, stream=False), AttemptLimits())
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_what_is_elsewhere_is_asked_through_the_proxy(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example")
     monkeypatch.setenv("no_proxy", "")
-    assert OwnHttp(1)._is_proxied(HttpRequest(f"http://{host}:8000/v1", {}, b""))
+    assert OwnHttp(1)._is_proxied(HttpRequest(f"http://{host}:8000/v1", {}, b""), AttemptLimits())
 
 
 def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:

@@ -70,11 +70,13 @@ have the name of the wing before theirs.
 """
 
 LATE_IMPORTS_ALLOWED = {
+    ("rungwise.fsm.call.budget.costs", "rungwise.fsm.engine.journal.amounts"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.call.displayable", "rungwise.fsm.diagram.page.templates"),
     ("rungwise.fsm.call.displayable", "rungwise.fsm.engine.journal.digest"),
     ("rungwise.fsm.call.run.call_journal", "rungwise.fsm.call.run.call_digest"),
     ("rungwise.fsm.call.run.judging", "rungwise.fsm.replies.schemas.returns"),
+    ("rungwise.fsm.call.run.observe", "rungwise.fsm.call.run.quoting"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.call_digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.engine.journal.digest"),
     ("rungwise.fsm.replies.schemas.returns", "rungwise.fsm.replies.schemas.hints"),

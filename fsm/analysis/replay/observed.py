@@ -33,7 +33,7 @@ def observation_of(step: Step, backend: int) -> Observation:
     if "tool_calls" in content:
         reply = _reply_of(step, content)
     if step.reason is not None:
-        failure = _failure_of(step, step.reason)
+        failure = _failure_of(step, step.reason, content.get("provider", ""))
     if step.event in (RAISED, *WRONG.values()):
         reasons = tuple(content.get("reasons", ()))
         finding = Finding(note=step.note or "wrong", reasons=reasons)
@@ -56,8 +56,10 @@ def observation_of(step: Step, backend: int) -> Observation:
 
 
 def _found(step: Step) -> str | None:
-    """Return what a reply was that could not be read, in words."""
-    return step.note if step.event == "malformed" else None
+    """Return what came in place of a reply, or what is known of why none came, in words."""
+    is_repair = "repair_known" in step.facts
+    is_known = step.event == "malformed" or (step.reason is not None and not is_repair)
+    return step.note if is_known else None
 
 
 def _evidence_of(step: Step) -> Evidence:
@@ -67,7 +69,7 @@ def _evidence_of(step: Step) -> Evidence:
     return Evidence(**parts, repair=repair)
 
 
-def _failure_of(step: Step, reason: str) -> Failure:
+def _failure_of(step: Step, reason: str, quote: str) -> Failure:
     """Return the failure of a step, as far as the provider described it."""
     return Failure(
         reason,  # type: ignore[arg-type] # the journal holds what a Failure held
@@ -76,6 +78,7 @@ def _failure_of(step: Step, reason: str) -> Failure:
         asked_wait=step.asked_wait,
         is_stale="connection_was_stale" in step.facts,
         found=_found(step),
+        quote=quote,
     )
 
 

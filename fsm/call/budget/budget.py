@@ -197,15 +197,25 @@ class Spending(Charges):
             )
         return None
 
-    def shortfall(self, wait: float, cap: int | None) -> str | None:
+    def shortfall(
+        self, wait: float, cap: int | None, input_tokens: int, prices: Prices | None
+    ) -> str | None:
         """Name the ceiling of the call's own that does not allow the next attempt, besides those of
         `spent`, if any.
+
+        Arguments:
+            wait: seconds until the attempt would go out.
+            cap: the output cap in tokens that can be paid for; None for none.
+            input_tokens: those of the prompt.
+            prices: those of the backend; None counts no money.
         """
         late = self._late_after(wait)
         if late is not None or cap is None or cap >= 1:
             return late
         most = self.budget.output_tokens
         what = "money"
+        amounts = self.lacking(self.most_money, input_tokens, prices)
         if most is not None and self.tokens_left(most) <= 0:
             what = "output tokens"
-        return f"the {what} of the budget cannot pay for another attempt{self.note}"
+            amounts = ""
+        return f"the {what} of the budget cannot pay for another attempt{amounts}{self.note}"

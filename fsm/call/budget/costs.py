@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from attrs import define, field
 
+from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.values.checks import LARGEST, is_number
-from rungwise.fsm.values.money import units_of
+from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 TOKENS_PRICED = 1_000_000
@@ -174,6 +175,24 @@ class Charges:
         if self.charged_tokens > self.usage.output_tokens:
             return "; what broke off unreported keeps what was reserved for it"
         return ""
+
+    def lacking(self, most: int | None, tokens: int, prices: Prices | None) -> str:
+        """Say how much is left of so many units of money, and how much allows an attempt.
+
+        Arguments:
+            most: the units; None where no money is counted.
+            tokens: those of the prompt.
+            prices: those of the backend.
+        """
+        from rungwise.fsm.engine.journal.amounts import money_text  # for errors alone
+
+        if most is None or prices is None:
+            return ""
+        needed = dearest_prompt(tokens, prices) + price_of_output(1 + COUNTED_BESIDE, prices)
+        left = max(0, most - self.charged_money)
+        return (
+            f": {money_text(as_money(left))} is left, and it needs {money_text(as_money(needed))}"
+        )
 
     def add(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
         """Add an attempt: what it used, and what is charged for it."""

@@ -139,7 +139,9 @@ class Ledger(Charges):
         if self.most_tokens(with_held=False) < 1:
             return f"the output tokens of {self.name} cannot pay for another attempt{self.note}"
         if self._most_of_money(input_tokens, prices, with_held=False) < 1:
-            return f"the money of {self.name} cannot pay for another attempt{self.note}"
+            most = self.most_money and self.most_money - self.others.money
+            amounts = self.lacking(most, input_tokens, prices)
+            return f"the money of {self.name} cannot pay for another attempt{amounts}{self.note}"
         return None
 
     def is_late(self, at: float) -> bool:

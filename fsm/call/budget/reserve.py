@@ -218,7 +218,7 @@ def can_pay_another(context: CallContext) -> bool:
         return False
     for _, link in context.chain.to_come():
         cap = spending.lowered(None, 0, link.prices, NOTHING_RESERVED)
-        if spending.shortfall(0.0, cap) is None:
+        if spending.shortfall(0.0, cap, 0, link.prices) is None:
             return spending.share is None or spending.share.has_left(spending.now)
     return False
 

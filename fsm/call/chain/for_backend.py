@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import astuple, evolve, frozen, has
+from attrs import evolve, frozen
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
 from rungwise.fsm.call.chain.chain import Chain
@@ -21,7 +21,7 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.replies.parts import Message, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reply
-from rungwise.fsm.replies.text.contents import is_json
+from rungwise.fsm.replies.text.contents import is_json, texts_in
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import is_identifier, note
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
@@ -362,7 +362,7 @@ class Proposal:
         if word is None or (is_identifier(word) and is_known):
             return word
         is_plain = is_identifier(word) and not self.repeats_secret(word)
-        if is_plain and not _quotes(self.send.messages, word):
+        if is_plain and not any(word in text for text in texts_in(self.send.messages)):
             return word
         return f"({len(word)} characters)"
 
@@ -370,20 +370,3 @@ class Proposal:
         """Tell whether a word is a secret that was sent, or a part of one."""
         sent = self.for_backend
         return SecretMap(sent.headers).shows(word) or sent.link.is_secret(word)
-
-
-def _quotes(value: Any, word: str) -> bool:
-    """Tell whether a text in messages has this word."""
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            if word in item:
-                return True
-        elif isinstance(item, Mapping):
-            todo += item.values()
-        elif isinstance(item, (list, tuple)):
-            todo += item
-        elif has(type(item)):
-            todo += astuple(item, recurse=False)
-    return False

@@ -211,7 +211,8 @@ class Observation:
     delivered: str = field(default="", repr=False)
     reply: Reply | None = None
     failure: Failure | None = None
-    found: str | None = None  # what came in place of a usable reply, if that is known
+    # what came in place of a usable reply, or what is known of why none came
+    found: str | None = None
     finding: Finding | None = None  # of the reply, if it was judged
     answered_by: ToolCall | None = None  # the tool call that was the answer, where one was forced
 
@@ -230,9 +231,7 @@ class Observation:
         """Say what is wrong with it, as a journal does; None for nothing, or if nobody knows."""
         if self.finding is not None and not self.finding.is_right:
             return self.finding.note
-        if self.evidence.event == "malformed":
-            return self.found
-        return None
+        return self.found
 
     @property
     def is_wrong(self) -> bool:

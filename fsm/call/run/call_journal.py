@@ -184,7 +184,7 @@ class Journal(Displayable, Record):
         **dict.fromkeys(_DEADLINES, NUMBER),
     }
     content_forms: ClassVar[Forms] = {
-        **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
+        **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered", "provider"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
         "reasons": (list_of(is_text), "a list of texts"),
         "tool_calls": (

@@ -29,8 +29,7 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "malformed": "200 with no usable shape, or without text behind an unknown finish reason",
         "refused": "a content filter, a safety refusal",
         "failed_transiently": "429, 408, 500 to 599, a timeout, no connection",
-        "failed_permanently": "401, 402, 403, 404 for the model, any other 400 or 422, a bad "
-        "certificate",
+        "failed_permanently": "401, 402, 403, 404, any other 400 or 422, a bad certificate",
         "rejected_fixably": "400 that names one thing: a parameter, the output cap, a prefill, a "
         "signature",
         "overflowed": "413, or 400 because the prompt exceeds the context",
@@ -50,6 +49,7 @@ def cause_of(
     evidence: Evidence,
     facts: tuple[str, ...] = (),
     found: str | None = None,
+    words: str = "",
 ) -> str | None:
     """Return why a call did not simply succeed; None for one that is done.
 
@@ -59,10 +59,13 @@ def cause_of(
         evidence: what came back last.
         facts: the facts that held.
         found: what came in place of a usable reply, if that is known.
+        words: what is known of the last failure, in words.
     """
     if row.target == "done":
         return None
     cause = sentence_of(table, row, facts, found)
+    if words and row.event != "malformed":
+        cause += f": {words}"
     if evidence.asked_wait is not None and "wait_fits" not in facts:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
     if "repeats_itself" in facts:

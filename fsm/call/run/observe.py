@@ -72,6 +72,10 @@ def observe(
     else:
         reply = None
         failure = came
+    if failure is not None and failure.message:
+        from rungwise.fsm.call.run.quoting import quoted  # for errors alone
+
+        failure = quoted(failure, proposal, reply, delivered)
     if reply is None and not is_blank(delivered):  # the failure has cut what was handed out
         reply = Reply(delivered, interrupted=True, failure=failure)
     usage, overran = counter.usage_of(proposal, reply, failure)
@@ -255,7 +259,7 @@ def _observe_failure(
     if may_renew_key and "key" not in transcript.changes.repaired:
         event = "rejected_fixably"
         repair = "key"
-    found = failure.found if event == "malformed" else None
+    found = failure.found if repair is None else None
     evidence = _evidence(event, usage, proposal, failure, repair=repair)
     return Observation(evidence=evidence, found=found, **sent)
 

@@ -71,7 +71,8 @@ class Outcome:
         cause = shortfall
         if observation is not None:
             table = context.policy.table
-            cause = cause_of(table, row, observation.evidence, facts, observation.found)
+            words = observation.failure.words if observation.failure is not None else ""
+            cause = cause_of(table, row, observation.evidence, facts, observation.found, words)
             finding = observation.finding
             if cause is not None and finding is not None and not finding.is_right:
                 why = finding.in_words or finding.note.partition(": ")[2]

@@ -105,13 +105,14 @@ class Proposer:
         shortfall = spending.spent(context.position.attempts)
         if shortfall is None and context.reserved is not NOTHING_RESERVED:
             shortfall = shortfall_of_reserve(context, cap, wait, is_first=self.is_first())
-        shortfall = shortfall or spending.shortfall(wait, cap)
+        tokens = proposal.prompt_tokens
+        prices = context.chain.link.prices
+        shortfall = shortfall or spending.shortfall(wait, cap, tokens or 0, prices)
         # last, for a replay knows of it only what came of it
         if shortfall is None and share is not None and not self.is_first():
             shortfall = shortfall_of_shared_reserve(context)
         if shortfall is None and share is not None:
-            prices = context.chain.link.prices
-            shortfall = share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
+            shortfall = share.shortfall(spending.now, wait, tokens, prices)
         return shortfall
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:

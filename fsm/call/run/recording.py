@@ -247,6 +247,8 @@ class Recorder:
             content["tool_calls"] = [
                 [call.id, call.name, call.arguments] for call in reply.tool_calls
             ]
+        if observation.failure is not None and observation.failure.quote:
+            content["provider"] = observation.failure.quote
         if observation.finding is not None and observation.finding.reasons:
             content["reasons"] = list(observation.finding.reasons)
         if "has_prior_answer" in facts:

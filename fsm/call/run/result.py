@@ -241,7 +241,8 @@ def error_of(result: Result) -> CallError:
         cause = last.note  # the cause quotes the reply there
     if last.event == RAISED:
         kind = VerdictError
-    failures = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
+    said = cause or ""
+    failures = "; ".join(f"{name}: {describe(each, said)}" for name, each in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
     message = f"{result.outcome} after {attempts}: {cause}"
     if failures and result.outcome != "cancelled":
@@ -249,20 +250,23 @@ def error_of(result: Result) -> CallError:
     return kind(message, result)
 
 
-def describe(failure: Failure) -> str:
-    """Describe why a request failed, without quoting the provider: its text may hold a prompt or a
-    key.
+def describe(failure: Failure, beside: str = "") -> str:
+    """Describe why a request failed, with the provider's words as far as they may be quoted.
+
+    Arguments:
+        failure: why.
+        beside: what stands there already, and is not repeated.
     """
     parts: list[str] = [failure.reason]
     if failure.status is not None:
         parts.append(f"HTTP {failure.status}")
-    if failure.found is not None:
-        parts.append(failure.found)
     if failure.exception is not None:
         parts.append(type(failure.exception).__name__)
     if failure.asked_wait is not None:
         parts.append(f"asked to wait {failure.asked_wait:g} s")
+    parts += [words for words in (failure.found, failure.quote) if words and words not in beside]
     description = ", ".join(parts)
-    if failure.reason in KEY_HINT_REASONS:
+    # who may do nothing with a good key says what is missing
+    if failure.reason in KEY_HINT_REASONS and not (failure.quote and failure.status == 403):
         description += ": check this backend's API key"
     return description

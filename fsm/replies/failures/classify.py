@@ -68,6 +68,9 @@ def classify_response(
     elif reason == "output_cap":
         available_tokens = error.available_tokens
         largest_output = error.largest_output
+    found = None
+    if reason == "not_found":
+        found = "check base_url and model"
     should_retry = names.get("x-should-retry", "").lower()
     return Failure(
         reason,
@@ -79,6 +82,7 @@ def classify_response(
         parameter=parameter,
         available_tokens=available_tokens,
         largest_output=largest_output,
+        found=found,
     )
 
 
@@ -138,6 +142,16 @@ _UNDERLYING: Final[dict[str, Reason]] = {
     "illegal header value": "auth",
 }
 
+# Which part of connecting failed, by the names of classes and their wordings. They come from four
+# HTTP clients and three systems.
+_PHASES: Final = {
+    "the proxy refused it": r"\bproxyerror\b",
+    "the name was not found": r"\bgaierror\b|\bname of the host cannot be found"
+    r"|\bname or service not known|getaddrinfo failed|\bname resolution\b|\bnodename nor",
+    "the connection was refused": r"\bconnectionrefusederror\b|\b(connection|actively) refused",
+    "TLS failed": r"\bssl\w*error\b|\[ssl\b|\btls\b",
+}
+
 # These are bugs of ours or of the caller, even if a failure of the network was handled before them.
 _NEVER_WRAPPERS: Final = (
     RungwiseError,
@@ -156,8 +170,12 @@ _NEVER_WRAPPERS: Final = (
 _DEPTH: Final = 5
 
 
-def classify_exception(exception: BaseException) -> Failure:
+def classify_exception(exception: BaseException, outer: BaseException | None = None) -> Failure:
     """Classify what a transport raised, by its causes too, to a depth of 5.
+
+    Arguments:
+        exception: what was raised.
+        outer: what the caller was handling already, which is no cause of it.
 
     Raises:
         BaseException: `exception` itself, if it is a local bug or no error (a cancellation, an
@@ -168,7 +186,27 @@ def classify_exception(exception: BaseException) -> Failure:
         reason = _transport_reason(exception)
     if reason is None:
         raise exception
-    return Failure(reason, message=str(exception), exception=exception)
+    found = None
+    if reason in ("connection", "unreachable"):
+        found = _phase_of(exception, outer)
+    return Failure(reason, message=str(exception), found=found, exception=exception)
+
+
+def _phase_of(exception: BaseException, outer: BaseException | None) -> str | None:
+    """Say which part of connecting failed, if that is known; see `classify_exception`."""
+    link: BaseException | None = exception
+    for _ in range(2 * _DEPTH):
+        if link is None or link is outer:
+            break
+        text = f"{type(link).__name__}: {link}"
+        for what, words in _PHASES.items():
+            if re.search(words, text, re.IGNORECASE):
+                return what
+        if isinstance(link, BaseExceptionGroup):  # of several addresses
+            link = link.exceptions[0]
+        else:  # even what was suppressed: httpcore suppresses what the socket has raised
+            link = link.__cause__ or link.__context__
+    return None
 
 
 def _transport_reason(exception: BaseException) -> Reason | None:

@@ -29,6 +29,7 @@ Reason = Literal[
     "wrong_endpoint",  # the server takes it in another protocol alone, or lacks this one
     "failed_generation",  # the server could not parse what the model wrote
     "model_not_found",  # there is no such model, or not for this key
+    "not_found",  # the server has nothing at this address
     "content_policy",  # a filter has refused the prompt or the answer
     "format",  # the request is not of the form that the server reads
     "malformed",  # something came that is no reply
@@ -81,8 +82,10 @@ class Failure:
         largest_output: the same, if it is the most that the model ever writes, whatever the prompt.
         is_stale: whether a reused connection broke before a byte of an answer came: the server had
             closed it, so the request is sent again at once.
-        found: what came in place of a reply, for `malformed`, or what to do, for `wrong_endpoint`;
-            in our words, never the provider's.
+        found: what came in place of a reply, for `malformed`; what to do, for `wrong_endpoint` and
+            `not_found`; which part of connecting failed. In our words, never the provider's.
+        quote: the provider's message as errors quote it: cut, and without what it repeats of the
+            prompt, of a key or of a reply. A call sets it when it ends; "" for nothing.
         exception: what was raised, if anything.
 
     Raises:
@@ -103,7 +106,15 @@ class Failure:
     is_stale: bool = False
     largest_output: int | None = field(default=None, validator=_MUST_BE_TOKENS)
     found: str | None = field(default=None, converter=label)
+    quote: str = field(default="", repr=False)
     exception: BaseException | None = field(default=None, repr=False, eq=False)
+
+    @property
+    def words(self) -> str:
+        """What is known of it in words: what the provider said, or else what was found."""
+        if self.quote:
+            return f'"{self.quote}"'
+        return self.found or ""
 
     @property
     def may_be_billed(self) -> bool:
@@ -138,7 +149,14 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
         "crashed",
         "unknown",
     ),
-    "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
+    "failed_permanently": (
+        "auth",
+        "billing",
+        "certificate",
+        "model_not_found",
+        "not_found",
+        "format",
+    ),
     "overflowed": ("context_overflow", "payload_too_large"),
     "rejected_fixably": (
         "output_cap",

@@ -78,6 +78,12 @@ _THROTTLE: Final = (
     r"|please wait|wait before|(try again|retry) (later|in \d)|slow down"
 )
 
+# Who pays, and what keeps an account from being used.
+_HOLDER: Final = r"organi[sz]ation|account|project|team|workspace|subscription"
+_SHUT: Final = (
+    r"restricted|suspended|deactivated|disabled|closed|shut|blocked|terminated|banned|locked"
+)
+
 _NOT_TAKEN: Final = r"(\bnot|n't) (supported|available|allowed)\b"
 
 RULES: Final = (
@@ -229,6 +235,13 @@ RULES: Final = (
         _ANY,
         prose=r"exceeded your current quota|check your plan and billing|api usage limits",
     ),
+    # An account that is shut is not asked again either.
+    Rule(
+        "billing",
+        _CLIENT - {429},
+        rf"({_HOLDER})_({_SHUT})",
+        rf"\b({_HOLDER})( \S{{1,60}})? (is|are|was|has been) (\w{{1,20}} ){{0,2}}({_SHUT})\b",
+    ),
     Rule(
         "billing",
         frozenset({402, 403, 429}),
@@ -362,7 +375,7 @@ STATUSES: Final[dict[int, Reason]] = {
     401: "auth",
     402: "billing",
     403: "auth",
-    404: "unknown",
+    404: "not_found",
     408: "timeout",
     409: "unknown",
     424: "server_error",

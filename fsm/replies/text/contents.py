@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import isfinite
 from typing import Any, Final
+
+from attrs import astuple, has
 
 _VISIBLE = re.compile(r"[!-~]")
 """Any printable ASCII sign but the space: what nearly every text begins with."""
@@ -143,3 +146,18 @@ def without_halves(text: str) -> str:
     if text.isascii() or not _HALVES.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in messages, or in other plain values, but not the names of their fields."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            todo += item.values()
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif has(type(item)):
+            todo += astuple(item, recurse=False)

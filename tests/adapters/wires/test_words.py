@@ -33,7 +33,9 @@ def words(path: Path) -> Any:
 
 WIRES = {path.parent.name: words(path) for path in sorted(Path(__file__).parent.glob("*/words.py"))}
 EVENTS = {
-    **dict.fromkeys(("auth", "billing", "model_not_found", "format"), "failed_permanently"),
+    **dict.fromkeys(
+        ("auth", "billing", "model_not_found", "not_found", "format"), "failed_permanently"
+    ),
     **dict.fromkeys(
         ("rate_limit", "overloaded", "server_error", "timeout", "unknown"), "failed_transiently"
     ),

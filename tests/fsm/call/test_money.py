@@ -31,9 +31,9 @@ def test_fifty_calls_come_to_what_they_cost_and_not_to_a_float_beside_it() -> No
         assert share.send(51, 10, prices) is None
         share.settle(usage, usage, prices, None)
     assert shared.cost == 0.03
-    assert (
-        shared.shortfall(input_tokens=1, prices=prices)
-        == "the money of the shared budget cannot pay for another attempt"
+    assert shared.shortfall(input_tokens=1, prices=prices) == (
+        "the money of the shared budget cannot pay for another attempt: "
+        "0 is left, and it needs 0.000091"
     )
 
 

@@ -298,7 +298,14 @@ def test_an_affordable_backend_is_reached_behind_several_that_are_not() -> None:
     assert (gone.rung, gone.backend) == ("fallback", 3)
     call.receive(Reply("In reeds.", stop_reason="stop", usage=Usage(10, 5)), 1.0)
     notes = [step.note for step in call.journal.steps if step.event == "skipped"]
-    assert notes == ["the money of the budget cannot pay for another attempt"] * 2
+    assert (
+        notes
+        == [
+            "the money of the budget cannot pay for another attempt: "
+            "0.5 is left, and it needs 26000.00"
+        ]
+        * 2
+    )
     assert path(call) == [
         "ran_out [must_yield] -> fallback",
         "skipped [None] -> fallback",

@@ -179,7 +179,7 @@ ERRORS = {
         ),
     ],
     "model_not_found": [(404, "not_found_error", "model: claude-opus-9")],
-    "unknown": [(404, "not_found_error", "Not found")],
+    "not_found": [(404, "not_found_error", "Not found")],
     "payload_too_large": [
         (
             400,

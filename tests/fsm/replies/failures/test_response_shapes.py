@@ -304,7 +304,14 @@ REASONS = frozenset(get_args(Reason))
 
 
 EVENTS = {
-    "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
+    "failed_permanently": (
+        "auth",
+        "billing",
+        "certificate",
+        "model_not_found",
+        "not_found",
+        "format",
+    ),
     "failed_transiently": (
         "rate_limit",
         "overloaded",
