@@ -208,6 +208,7 @@ class Client(Turns, Closing, AsyncClosing):
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or
             `over_budget`.
+            WrongAnswer: `returns` was given, and no answer has brought a value.
             ConfigurationError: the messages or options are not of their form, or
             prices are missing for a budget.
         """

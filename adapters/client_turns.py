@@ -65,6 +65,7 @@ class Turns:
 
         Raises:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
+            TurnWrongAnswer: `returns` was given, and the turn ended without a value.
             ConfigurationError: something is not of its form.
         """
         check_sync("turn", cancellation, options.get("compactor") or self.runtime.compactor)

@@ -14,12 +14,14 @@
           EmptyResponse                ... and nothing but empty replies came
         Failed                         the provider failed, or could not be reached
           VerdictError                 ... or a verdict of the caller's raised an error
+        WrongAnswer                    `returns=` was given, and no answer has brought a value
         Refused                        a content filter or the model itself refused
         OverBudget                     the next attempt could not be afforded
         Cancelled                      the caller ended the call
       TurnError                        a turn that did not end well; carries the `TurnResult`
         TurnFailed                     a call of the turn failed, or nothing could shorten its
                                        conversation
+          TurnWrongAnswer (WrongAnswer)  ... or the turn has brought no value for `returns=`
         TurnOverBudget                 the turn could not afford to go on
         TurnCancelled                  the caller ended the turn
 

@@ -81,6 +81,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.result import Refused as Refused
     from rungwise.fsm.call.run.result import Result as Result
     from rungwise.fsm.call.run.result import VerdictError as VerdictError
+    from rungwise.fsm.call.run.result import WrongAnswer as WrongAnswer
     from rungwise.fsm.call.table import CALL as CALL
     from rungwise.fsm.engine.journal.record import Step as Step
     from rungwise.fsm.engine.machine.declare import Fact as Fact
@@ -110,6 +111,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.result import TurnFailed as TurnFailed
     from rungwise.fsm.turn.result import TurnOverBudget as TurnOverBudget
     from rungwise.fsm.turn.result import TurnResult as TurnResult
+    from rungwise.fsm.turn.result import TurnWrongAnswer as TurnWrongAnswer
     from rungwise.fsm.turn.tools import Tool as Tool
     from rungwise.fsm.turn.tools import Toolbox as Toolbox
     from rungwise.fsm.turn.turn_journal import TurnJournal as TurnJournal

@@ -172,7 +172,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
            handed off, waiting for approval, or at its limit with what it found
       2    bad input: nothing was sent
       3    refused by the provider or the model; a turn: its last call was
-      4    exhausted: every way was tried, and no answer came; a turn likewise
+      4    exhausted: no answer came, or none that fits --returns; a turn likewise
       5    failed: the provider failed or cannot be reached
       6    over the budget of the policy, or past --deadline
       7    like 0, but the journal could not be written

@@ -11,6 +11,7 @@ from attrs import define
 from rungwise.adapters.cli.describe import sentence, took, turn_sentence
 from rungwise.adapters.cli.output import CANCELLED, complain, note, one_line
 from rungwise.adapters.cli.running import Shown
+from rungwise.fsm.call.run.result import WrongAnswer
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
@@ -58,8 +59,8 @@ class ShownCall(Shown["Result"]):
         return as_mapping(result, result, {"tool_calls": calls_of(result.tool_calls)})
 
     def code(self, result: Result) -> int:
-        """Return the exit code."""
-        return EXIT_CODES[result.outcome]
+        """Return the exit code; one without the value that it needs is exhausted."""
+        return EXIT_CODES["exhausted" if isinstance(self.error, WrongAnswer) else result.outcome]
 
 
 def as_mapping(
@@ -115,10 +116,8 @@ def failures_of(result: Result) -> list[dict[str, Any]]:
     codes = {step.backend: step.code for step in result.journal.steps if step.reason}
     failures = []
     for name, failure in result.failures:
-        plain: dict[str, Any] = {"backend": name, "reason": failure.reason}
-        plain["status"] = failure.status
-        plain["code"] = codes.get(name)
-        plain["message"] = failure.quote or failure.found
+        plain = {"backend": name, "reason": failure.reason, "status": failure.status}
+        plain |= {"code": codes.get(name), "message": failure.quote or failure.found}
         failures.append(plain)
     return failures
 
@@ -195,6 +194,8 @@ class ShownTurn(Shown["TurnResult"]):
     def code(self, result: TurnResult) -> int:
         """Return the exit code; a failed turn has that of the call that failed it."""
         last = result.last
+        if isinstance(self.error, WrongAnswer):
+            return EXIT_CODES["exhausted"]
         if result.outcome == "failed" and last is not None and not last.is_success:
             return EXIT_CODES[last.outcome]
         return TURN_EXIT_CODES[result.outcome]

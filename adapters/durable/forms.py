@@ -57,6 +57,7 @@ _OF_RESULT: Final = (
     "overran",
     "cost_reported",
     "unpriced",
+    "needs_value",
 )
 _EVENTS: Final[Mapping[str, type[Text | Reasoning | Discard]]] = {
     each.__name__: each for each in (Text, Reasoning, Commentary, Discard)
@@ -146,6 +147,7 @@ def plain_result(result: Result) -> Plain:
     """Return a result as plain data; its journal is in it."""
     plain: Plain = {name: getattr(result, name) for name in _OF_RESULT}
     plain["parts"] = list(result.parts)
+    plain["reasons"] = list(result.reasons)
     plain["usage"] = _changed(result.usage)
     plain["tool_calls"] = _parts(result.tool_calls)
     plain["turn"] = _parts(result.turn)
@@ -166,7 +168,8 @@ def read_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any =
     """
     values: Plain = {name: plain[name] for name in _OF_RESULT if name in plain}
     values["parts"] = tuple(plain["parts"])
-    values["unpriced"] = tuple(plain.get("unpriced", ()))
+    for name in ("unpriced", "reasons"):
+        values[name] = tuple(plain.get(name, ()))
     values["usage"] = Usage.from_plain(plain["usage"])
     values["tool_calls"] = _read_parts(plain["tool_calls"])
     values["turn"] = _read_parts(plain["turn"])

@@ -26,6 +26,8 @@ STATUS: Final = {
 UNFINISHED: Final = ("waiting", "running")
 
 FINE: Final = SUCCESSES | SUCCESSES_OF_TURNS
+LESSER: Final = frozenset({"salvaged", "partial", "limit_reached"})
+"""Those without a value: if one was asked for, the call has failed."""
 
 
 def result_of(

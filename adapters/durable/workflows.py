@@ -25,7 +25,7 @@ from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain, read_event
 from rungwise.adapters.durable.import_paths import Modules
 from rungwise.adapters.durable.own_rows import only_ours
-from rungwise.adapters.durable.results import FINE, STATUS, UNFINISHED, result_of
+from rungwise.adapters.durable.results import FINE, LESSER, STATUS, UNFINISHED, result_of
 from rungwise.adapters.durable.work import (
     CHANGED,
     digest_of,
@@ -154,6 +154,7 @@ class Workflows:
         check_id(id)
         work = self._work(request, options, returns, is_turn=is_turn, is_streaming=is_streaming)
         known, status = await self.known(id)
+        fine = FINE if returns is None else FINE - LESSER
         if known is not None:
             _check_same(id, known, work)
             has_changed = status in UNFINISHED and not is_same_setting(known, work)
@@ -162,7 +163,7 @@ class Workflows:
                 await DBOS.cancel_workflow_async(id)
             elif has_changed:
                 raise ConfigurationError(CHANGED)
-            elif not retry_failed or status in (*UNFINISHED, *FINE):
+            elif not retry_failed or status in (*UNFINISHED, *fine):
                 return Begun(id)
             await DBOS.delete_workflow_async(id)
         home = self.engine.home

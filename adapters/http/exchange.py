@@ -327,9 +327,8 @@ class Exchange:
         else:
             self._failure = failure
         if limits.proxy and self._failure is not None:
-            where = f"(proxy {limits.proxy})"
-            found = self._failure.found
-            self._failure = evolve(self._failure, found=f"{found} {where}" if found else where)
+            found = self._failure.found or "no answer"
+            self._failure = evolve(self._failure, found=f"{found} (proxy {limits.proxy})")
 
     def _fall_silent(self, error: Exception | None = None) -> None:
         """End the attempt as silent.

@@ -119,7 +119,9 @@ def _end(result: Result | TurnResult, last: Result | None, calls: Iterable[ToolC
     names = ("outcome", "attempts", "seconds", "cost", "cost_reported", "unpriced")
     data: Data = {name: getattr(result, name) for name in names}
     quotes = last is not None and last.journal.last.event in (RAISED, *WRONG.values())
-    data["cause"] = None if quotes else result.cause
+    data["cause"] = result.cause
+    if quotes and result.cause:
+        data["cause"] = result.cause.partition(": ")[0]
     data["usage"] = asdict(result.usage)
     data["calls"] = [_call(call) for call in calls]
     return data

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rungwise.fsm.call.run.result import Result, error_of
+from rungwise.fsm.call.conversation.observation import WRONG
+from rungwise.fsm.call.run.result import Result, ending_of
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -109,8 +110,9 @@ def cause_of(
     """
     if row.target in WITHOUT_CAUSE:
         return None
-    if result is not None and not result.is_success:
-        return f"its last call {error_of(result)}"
+    is_wrong = result is not None and result.journal.last.event in WRONG.values()
+    if result is not None and (is_wrong or not result.is_success):
+        return f"its last call {ending_of(result)}"
     if row.event == "called_tools" and row.target == "failed":
         return "the model has shown no text, and when asked for a summary it called tools again"
     if row.event == "tools_ran":

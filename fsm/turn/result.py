@@ -10,7 +10,8 @@ from rungwise.fsm.call.conversation.plain import plain_messages, stored
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.displayable import Displayable
-from rungwise.fsm.call.run.result import Result, V
+from rungwise.fsm.call.run.result import Result, V, WrongAnswer, ending_of
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.replies.parts import Message, ToolCall
 from rungwise.fsm.turn.table import TURN
@@ -85,8 +86,19 @@ class TurnResult(Displayable, Generic[V]):
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the outcome returns instead of raising."""
-        return self.outcome in SUCCESSES
+        """Tell whether the outcome returns instead of raising: it has the value that was asked for,
+        or what the turn found where none was.
+        """
+        return self.outcome in SUCCESSES and not self._lacks_value
+
+    @property
+    def _lacks_value(self) -> bool:
+        """Tell whether the turn is over without the value that was asked for."""
+        last = self.last
+        if last is None or not last.needs_value:
+            return False
+        is_over = self.outcome in ("finished", "failed") and last.outcome in CALL.lesser
+        return is_over or self.outcome == "limit_reached"
 
     @property
     def messages(self) -> tuple[dict[str, Any], ...]:
@@ -114,15 +126,17 @@ class TurnResult(Displayable, Generic[V]):
         if self.is_success:
             return self
         calls = "1 call" if self.calls == 1 else f"{self.calls} calls"
-        message = f"{self.outcome} after {calls}: {self.cause}"
-        raise ERRORS[self.outcome](message, self) from self.error
+        cause = self.cause or (self.last and ending_of(self.last))
+        message = f"{self.outcome} after {calls}: {cause}"
+        kind: type[TurnError] = TurnWrongAnswer if self._lacks_value else ERRORS[self.outcome]
+        raise kind(message, self) from self.error
 
 
 class TurnError(RungwiseError):
     """Say that a turn did not end well; `result` holds everything that was gathered."""
 
     def __init__(self, message: str, result: TurnResult) -> None:
-        super().__init__(message)
+        RungwiseError.__init__(self, message)  # for a WrongAnswer takes more
         self.result = result
 
     def __reduce__(self) -> tuple[type[TurnError], tuple[str, TurnResult]]:
@@ -131,6 +145,18 @@ class TurnError(RungwiseError):
 
 class TurnFailed(TurnError):
     """Say that a call of the turn failed, or that nothing could shorten its conversation."""
+
+
+class TurnWrongAnswer(TurnFailed, WrongAnswer):  # type: ignore[misc] # each is copied by its own
+    """Say that a turn with `returns=` ended without a value; `result.text` may still be of use."""
+
+    result: Any  # a TurnResult
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Return why the last answer is wrong, in sentences, which may quote it."""
+        last: Result = self.result.last
+        return last.reasons
 
 
 class TurnCancelled(TurnError):

@@ -319,33 +319,44 @@ class Bird(TypedDict):
 
 
 def values(client: rungwise.Client) -> None:
-    assert_type(client.call("hello", returns=Bird).value, Bird | None)
+    assert_type(client.call("hello", returns=Bird).value, Bird)
     assert_type(
         client.call("hello", returns=list[Bird], verdict=lambda reply, value: None).value,
-        list[Bird] | None,
+        list[Bird],
     )
-    assert_type(client.call("hello", returns={"type": "object"}).value, Any | None)
-    assert_type(client.call("hello", returns=Literal["a", "b"]).value, Any | None)
-    assert_type(client.call("hello", returns=Bird | int).value, Any | None)
-    assert_type(client.call("hello").value, Any | None)
+    assert_type(client.call("hello", returns={"type": "object"}).value, Any)
+    assert_type(client.call("hello", returns=Literal["a", "b"]).value, Any)
+    assert_type(client.call("hello", returns=Bird | int).value, Any)
+    assert_type(client.call("hello").value, Any)
     assert_type(client.turn("hello", returns=Bird, approvals={"c1": True}).value, Bird | None)
     with client.stream("hello", returns=Bird) as stream:
         for event in stream:
             if isinstance(event, rungwise.PartialValue):
                 print(event.value)
         assert_type(stream.result, rungwise.Result[Bird])
+        assert_type(stream.result.value["name"], str)
     with client.stream_turn("hello", returns=Bird) as turning:
         assert_type(turning.result.value, Bird | None)
 
 
+def without_a_value(client: rungwise.Client) -> tuple[str, ...]:
+    try:
+        return (client.call("hello", returns=Bird).value["name"],)
+    except rungwise.WrongAnswer as error:
+        assert_type(error.result.text, str)
+        return (error.text, *error.reasons)
+    except rungwise.TurnWrongAnswer as error:
+        return error.reasons
+
+
 async def values_later(client: rungwise.Client) -> None:
-    assert_type((await client.acall("hello", returns=Bird)).value, Bird | None)
+    assert_type((await client.acall("hello", returns=Bird)).value, Bird)
     assert_type((await client.aturn("hello", returns=Bird)).value, Bird | None)
     async with (
         client.astream("hello", returns=Bird) as stream,
         client.astream_turn("hello", returns=Bird) as turning,
     ):
-        assert_type(stream.result.value, Bird | None)
+        assert_type(stream.result.value, Bird)
         assert_type(turning.result.value, Bird | None)
     toolbox: rungwise.Toolbox = await rungwise.mcp_toolbox(object())
     await client.aturn("hello", tools=toolbox)

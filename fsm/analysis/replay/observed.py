@@ -57,9 +57,8 @@ def observation_of(step: Step, backend: int) -> Observation:
 
 def _found(step: Step) -> str | None:
     """Return what came in place of a reply, or what is known of why none came, in words."""
-    is_repair = "repair_known" in step.facts
-    is_known = step.event == "malformed" or (step.reason is not None and not is_repair)
-    return step.note if is_known else None
+    is_failure = step.event == "malformed" or step.reason is not None
+    return step.note if is_failure and "repair_known" not in step.facts else None
 
 
 def _evidence_of(step: Step) -> Evidence:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.run.causes import cause_of
@@ -109,11 +111,10 @@ class Outcome:
         if outcome != "done":
             text, parts, turn = self._lesser_answer(row)
         final_text = text
-        reply = reasoning = finding = None
+        reply = reasoning = None
         if last is not None:
             reply = last.reply
             reasoning = last.reasoning
-            finding = last.finding
         if outcome == "done":
             final_text = _final_text(text, reply, parts)
         tool_calls: tuple[ToolCall, ...] = ()
@@ -125,11 +126,6 @@ class Outcome:
         failures = []
         for index, failure in sorted(self._failures.items()):
             failures.append((chain.links[index].name, failure))
-        value = raised = None
-        if finding is not None:
-            raised = finding.raised
-            if outcome == "done":
-                value = finding.value
         context.journal.outcome = outcome
         return Result(
             outcome=outcome,
@@ -150,10 +146,21 @@ class Outcome:
             overran=spending.overran is not None,
             shapes=chain.shapes,
             turn=turn,
-            value=value,
-            raised=raised,
-            **spending.stated,
+            **self._stated(outcome),
         )
+
+    def _stated(self, outcome: str) -> dict[str, Any]:
+        """Return the fields of a result that say what was found of the last reply, and how its cost
+        is known.
+        """
+        context = self.context
+        fields = {"needs_value": context.judge.returns is not None, **context.spending.stated}
+        finding = self.last and self.last.finding
+        if finding:
+            fields |= {"raised": finding.raised, "reasons": finding.reasons}
+            if outcome == "done":
+                fields["value"] = finding.value
+        return fields
 
     def _lesser_answer(self, row: Row) -> tuple[str, tuple[str, ...], tuple[Part, ...]]:
         """Return the text, its parts and the turn of a call that has not simply succeeded."""

@@ -35,6 +35,5 @@ def quoted(failure: Failure, proposal: Proposal, reply: Reply | None, delivered:
     texts = [text for text in declared if not is_identifier(text)]
     sent = (send.request.messages, send.messages, parameters, send.headers, send.continuation)
     texts += texts_in((sent, reply and (reply.parts, reply.refusal), delivered))
-    backend = proposal.for_backend.link.name
-    quote = quotation(failure.message, texts, backend, proposal.repeats_secret)
-    return evolve(failure, quote=quote)
+    name = proposal.for_backend.link.name
+    return evolve(failure, quote=quotation(failure.message, texts, name, proposal.repeats_secret))

@@ -36,6 +36,8 @@ else:
 
     V = TypeVar("V")
 
+_NO_VALUE: Any = None  # of type V to type checkers: a call without the value that it needs raises
+
 
 @frozen(repr=False)
 class Result(Displayable, Generic[V]):
@@ -63,9 +65,12 @@ class Result(Displayable, Generic[V]):
         shapes: the form in which the last backend is written to.
         turn: all that came of a turn that its provider paused, in order and with the provider's own
             blocks; empty where none was paused.
-        value: what `returns` asked for; None unless the outcome is `done`.
+        value: what `returns` asked for; None unless the outcome is `done`, and where the model
+            called tools.
         raised: what a verdict raised.
         cost_reported: whether providers reported the cost, or a part of it.
+        needs_value: whether `returns` asked for a value.
+        reasons: why the last answer was wrong, in sentences, which may quote it.
         unpriced: what occurred and has no price of its own, such as `unit web_search`; a cost that
             was not reported counts a unit as nothing then, and all else at the usual prices.
     """
@@ -88,10 +93,12 @@ class Result(Displayable, Generic[V]):
     overran: bool = False
     shapes: Shapes = field(default=NEUTRAL, eq=False)
     turn: tuple[Part, ...] = field(default=(), eq=False)
-    value: V | None = field(default=None, eq=False)
+    value: V = field(default=_NO_VALUE, eq=False)
     raised: Exception | None = field(default=None, eq=False)
     cost_reported: bool = False
     unpriced: tuple[str, ...] = ()
+    needs_value: bool = False
+    reasons: tuple[str, ...] = field(default=(), eq=False)
 
     def __repr__(self) -> str:
         # digests are for who looks at a result
@@ -110,7 +117,11 @@ class Result(Displayable, Generic[V]):
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the outcome returns instead of raising."""
+        """Tell whether the outcome returns instead of raising: it has the value that was asked for,
+        or text where none was.
+        """
+        if self.needs_value:
+            return self.outcome in CALL.answers
         return self.outcome in SUCCESSES
 
     @property
@@ -168,7 +179,7 @@ class Result(Displayable, Generic[V]):
         Raises:
             CallError: the error of the outcome, with this result.
         """
-        if self.outcome in SUCCESSES:
+        if self.is_success:
             return self
         raise error_of(self) from self.raised
 
@@ -186,6 +197,20 @@ class CallError(RungwiseError):
 
 class Exhausted(CallError):
     """Say that every rung was tried in vain."""
+
+
+class WrongAnswer(CallError):
+    """Say that a call with `returns=` ended without a value; `result.text` may still be of use."""
+
+    @property
+    def text(self) -> str:
+        """Return what the model answered last."""
+        return self.result.text
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Return why that is wrong, in sentences, which may quote it; nothing if it was cut."""
+        return self.result.reasons
 
 
 class EmptyResponse(Exhausted):
@@ -228,26 +253,32 @@ ERRORS: Mapping[str, type[CallError]] = {
 
 def error_of(result: Result) -> CallError:
     """Build the error of an outcome that raises."""
-    kind = ERRORS.get(result.outcome)
+    kind = ERRORS.get(result.outcome, WrongAnswer if result.needs_value else None)
     if kind is None:
         raise BrokenMachine(
             f"a call ended as {result.outcome!r}, for which {__name__}.ERRORS has no error"
         )
-    last = result.journal.last
-    if result.outcome == "exhausted" and last.event in EMPTY:
+    event = result.journal.last.event
+    if result.outcome == "exhausted" and event in EMPTY:
         kind = EmptyResponse
+    if event == RAISED:
+        kind = VerdictError
+    return kind(ending_of(result), result)
+
+
+def ending_of(result: Result) -> str:
+    """Describe how a call ended; quotes nothing of a reply."""
+    last = result.journal.last
     cause = result.cause
     if last.event in (RAISED, *WRONG.values()):
         cause = last.note  # the cause quotes the reply there
-    if last.event == RAISED:
-        kind = VerdictError
     said = cause or ""
     failures = "; ".join(f"{name}: {describe(each, said)}" for name, each in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
     message = f"{result.outcome} after {attempts}: {cause}"
     if failures and result.outcome != "cancelled":
         message = f"{message} ({failures})"
-    return kind(message, result)
+    return message
 
 
 def describe(failure: Failure, beside: str = "") -> str:

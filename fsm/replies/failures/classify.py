@@ -68,9 +68,7 @@ def classify_response(
     elif reason == "output_cap":
         available_tokens = error.available_tokens
         largest_output = error.largest_output
-    found = None
-    if reason == "not_found":
-        found = "check base_url and model"
+    found = "check base_url and model" if reason == "not_found" else None
     should_retry = names.get("x-should-retry", "").lower()
     return Failure(
         reason,

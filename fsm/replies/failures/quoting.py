@@ -46,7 +46,6 @@ RUN: Final = 3
 _READ_AT_MOST: Final = 1_000  # characters of the message
 _SHARED_LETTERS: Final = 5
 _SHARED_WITH_DIGITS: Final = 3
-_LEAST_SECRET: Final = 4  # letters of what may be the end of a key
 
 _WORD: Final = Pattern(r"[A-Za-z0-9]+|[^\x00-\x7f]+")
 _KEY: Final = Pattern(r"[\w.~+/=-]{8,}")
@@ -160,7 +159,7 @@ def quotation(
     struck = set[int]()
     for start, word in enumerate(plain):
         whole = words[start][0]
-        may_be_secret = len(whole) >= _LEAST_SECRET and is_secret(whole)
+        may_be_secret = len(whole) > _SHARED_WITH_DIGITS and is_secret(whole)
         if word not in common and (may_be_secret or _is_in(prompt, word)):
             struck.add(start)
         for size in range(1, min(RUN, len(plain) - start) + 1):

@@ -29,7 +29,7 @@ UNCLEAN = ("length", "content_filter", "overflow", "error", "unknown")
 def check_success(ended: EndedCall) -> None:
     """Check that a success has text or tool calls, and that no other outcome is one."""
     result = ended.result
-    if result.is_success != (result.outcome in SUCCESSES):
+    if not result.needs_value and result.is_success != (result.outcome in SUCCESSES):
         taken = "a" if result.is_success else "no"
         raise Dishonest(NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {taken} success")
     has_text = not is_blank(result.text)
