@@ -15,14 +15,7 @@ from typing import ClassVar, Final, TypeVar
 from attrs import define, evolve, field
 
 from rungwise.adapters.http.connection import StaleConnection
-from rungwise.adapters.http.encodings import (
-    Decode,
-    Unreadable,
-    asking,
-    encoding_of,
-    in_utf8,
-    plain,
-)
+from rungwise.adapters.http.encodings import Decode, Unreadable, asking, encoding_of, in_utf8, plain
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.wires.learned import learn_from
