@@ -104,7 +104,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def redis_url(redis_server: RedisServer) -> str:
-    """Return the URL of an empty Redis server."""
+def redis_url(redis_server: RedisServer) -> Iterator[str]:
+    """Return the URL of an empty Redis server. What a test leaves held there is renewed no more."""
+    from rungwise.adapters.stores.heart import HEARTS
+
     redis_server.flush()
-    return redis_server.url
+    yield redis_server.url
+    for heart in list(HEARTS):
+        heart.begin_anew()

@@ -128,7 +128,7 @@ class DatabaseBudgets:
     _heart: Heart = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._heart = Heart(self._renew, time.monotonic)
+        self._heart = Heart(self._renew)
 
     def hold(
         self,

@@ -1,10 +1,10 @@
 """The heartbeat by which what this process holds in a store lives.
 
-Theory. What an attempt holds in a store, a place of a quota or an amount of budgets, ends by itself
-after `LEASE` seconds, and one thread of the process that holds it renews it every `BEAT` seconds. A
-process that was killed renews nothing. So its places are free, and its amounts count as used up,
-within `LEASE` seconds of its last beat, however long an attempt may take (Gray and Cheriton,
-Leases, 1989).
+Theory. What an attempt holds in a store ends by itself after `LEASE` seconds: a place of a quota,
+an amount of budgets, or the right to try a backend that was open. One thread of the process that
+holds it renews it every `BEAT` seconds. A process that was killed renews nothing. So its places and
+probes are free, and its amounts count as used up, within `LEASE` seconds of its last beat, however
+long an attempt may take (Gray and Cheriton, Leases, 1989).
 
 Two beats may be lost before that. A process that stood still for longer finds that its attempts
 were counted at their caps; what it reports of them then counts no second time. An attempt of which
@@ -17,11 +17,12 @@ thread for as long as anything is.
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from time import monotonic, sleep
 from typing import Final
 
+from rungwise.fsm.call.run.recording import logger
 from rungwise.fsm.values.forks import renewed_in_children
 
 LEASE: Final = 12.0
@@ -39,18 +40,12 @@ class Heart:
 
     Arguments:
         renew: renews what some attempts hold; it is called in a thread of its own.
-        clock: returns seconds.
     """
 
-    def __init__(
-        self,
-        renew: Callable[[Names, Sequence[str]], object],
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, renew: Callable[[Names, Sequence[str]], object]) -> None:
         self._renew = renew
-        self._clock = clock
         self.begin_anew()
-        _all.add(self)
+        HEARTS.add(self)
 
     def begin_anew(self) -> None:
         """Begin without anything, as in a forked child: what the parent holds is the parent's."""
@@ -73,7 +68,7 @@ class Heart:
             seconds: how long the attempt may last.
         """
         with self._lock:
-            self._held[attempt] = (names, self._clock() + seconds)
+            self._held[attempt] = (names, monotonic() + seconds)
             begins = not self._beats
             self._beats = True
         if begins:
@@ -87,7 +82,7 @@ class Heart:
         """Renew all that is held."""
         attempts = defaultdict(list)
         for attempt, (names, until) in list(self._held.items()):
-            if until > self._clock():
+            if until > monotonic():
                 attempts[names].append(attempt)
             else:
                 self.drop(attempt)
@@ -96,12 +91,16 @@ class Heart:
 
     def _live(self) -> None:
         while True:
-            time.sleep(BEAT)
+            sleep(BEAT)
             with self._lock:
                 self._beats = bool(self._held)
                 if not self._beats:
                     return
-            self.beat()
+            try:
+                self.beat()
+            except Exception as error:  # the next beat tries again
+                logger.warning("the heartbeat of a store raised %s", type(error).__name__)
 
 
-_all = renewed_in_children(Heart.begin_anew)
+HEARTS = renewed_in_children(Heart.begin_anew)
+"""Those of this process."""

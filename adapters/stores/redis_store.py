@@ -112,7 +112,7 @@ class RedisStore:
         self._clock = clock
         self._namespace = namespace
         self._offset = 0.0  # seconds by which the server's clock is ahead of ours
-        self._heart = Heart(self._renew, clock)
+        self._heart = Heart(self._renew)
         self._local = MemoryStore(clock)
         self._seen: dict[StoreKey, str] = {}
         self._local_probes: set[StoreKey] = set()  # sent while the server was away
@@ -137,11 +137,14 @@ class RedisStore:
             known = yield from self._known(keys, until)
             if known is None:
                 break
-            choice = choose(known, self.now(), rules, lease)
+            choice = choose(known, self.now(), rules, min(lease, LEASE))
             for place, changed in choice.changed:
                 if not (yield from self._swapped(keys[place], changed, until)):
                     break  # another process came first, or the server went away
             else:
+                if choice.is_probe:
+                    name = self._name(keys[choice.place].digest)
+                    self._heart.hold(name, (name,), lease)
                 return choice, known
         choice, seen = yield from self._local.choose(keys, rules, lease)
         if choice.is_probe:
@@ -155,6 +158,8 @@ class RedisStore:
 
         Arguments: as for `Store.note`.
         """
+        if was_probe:
+            self._heart.drop(self._name(key.digest))
         sent_here = sent_at - self._offset
         yield from self._local.note(key, symptom, rules, sent_at=sent_here, was_probe=was_probe)
         if was_probe and key in self._local_probes:  # the server knows nothing of that probe
@@ -164,10 +169,8 @@ class RedisStore:
         if is_harmless and not self._seen.get(key):
             return  # as nearly always: nothing is remembered of it
         until = self._clock() + TIMEOUT
-        if key not in self._seen:
-            answer = yield from self._known([key], until)
-            if answer is None:
-                return  # the server is away, and its time is unknown
+        if key not in self._seen and (yield from self._known([key], until)) is None:
+            return  # the server is away, and its time is unknown
         for _ in range(TRIES):
             known = health_in(self._seen.get(key, ""))
             after = known.after(
@@ -300,8 +303,7 @@ class RedisStore:
         Each meter also has `now`, the moment on the clock that it counts on.
         """
         until = self._clock() + LISTING
-        scan = ("scan", self._name("*", "quota"), ())
-        names = yield from self._asked(scan, names_in, until)
+        names = yield from self._asked(("scan", self._name("*", "quota"), ()), names_in, until)
         names = names or []
         read = partial(values_in, count=len(names))
         answer = yield from self._asked(("read", names, []), read, until)
@@ -388,10 +390,8 @@ class RedisStore:
         Returns:
             Whether it was still there; None if the server is away.
         """
-        value = written(health, key.name)
-        last_end = max(self.now(), health.until, health.tried_until)
-        milliseconds = int(1000 * (last_end - self.now() + KEPT))
-        arguments = [self._seen.get(key, ""), value, max(milliseconds, 1000)]
+        seconds = max(self.now(), health.until, health.tried_until) - self.now() + KEPT
+        arguments = [self._seen.get(key, ""), written(health, key.name), int(1000 * seconds)]
         command = ("swap", [self._name(key.digest)], arguments)
         answer = yield from self._asked(command, swapped_in, until)
         if answer is None:

@@ -135,8 +135,8 @@ class CallRounds:
 
     def _settle(self, observation: Observation) -> None:
         """Pay the shared budgets for the attempt in flight; one that is paid already stays so."""
-        spending = self.spending
-        if spending.share is None:
+        share = self.spending.share
+        if share is None:
             return
         in_flight = self._sender.in_flight
         evidence = observation.evidence
@@ -144,7 +144,7 @@ class CallRounds:
         if observation.overran and in_flight is not None:
             overran = in_flight.send.max_tokens
         charge = charge_of(evidence, in_flight)
-        spending.share.settle(evidence.usage, charge, self._context.chain.link.prices, overran)
+        share.settle(evidence.usage, charge, self._context.chain.link.prices, overran)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Pay for what came back, fire its event, and propose what the rung sends that follows.

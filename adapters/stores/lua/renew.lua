@@ -1,4 +1,4 @@
--- Renew what some attempts hold of quotas and budgets; what has ended by itself stays so.
+-- Renew what some attempts hold of quotas and budgets, and the probe of a backend; what has ended stays so.
 for _, key in ipairs(KEYS) do
   local value, is_renewed = table_of(key), false
   for _, name in ipairs({'leases', 'holds'}) do
@@ -10,6 +10,10 @@ for _, key in ipairs(KEYS) do
         is_renewed = true
       end
     end
+  end
+  if type(value.tried_until) == 'number' and value.tried_until > now + EPOCH then -- the one probe that is out
+    value.tried_until = now + EPOCH + ARGV[1]
+    is_renewed = true
   end
   if is_renewed then redis.call('SET', key, cjson.encode(value), 'PX', math.max(redis.call('PTTL', key), 3600000)) end
 end

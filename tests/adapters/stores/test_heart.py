@@ -15,17 +15,18 @@ from typing import Any
 
 import pytest
 import redis
-from attrs import frozen
+from attrs import evolve, frozen
 
-from rungwise import Budget, Client, OpenAIChat, Quota, SharedBudget
+from rungwise import Budget, Client, Health, OpenAIChat, Quota, SharedBudget
 from rungwise.adapters.durable.budgets import BesideBudgets, DatabaseBudgets
 from rungwise.adapters.stores import heart as heart_module
 from rungwise.adapters.stores.heart import BEAT, LEASE, Heart
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_store import RedisStore
 from rungwise.adapters.stores.store import perform
-from rungwise.core import Backend, PlainLink
+from rungwise.core import Backend, BackendHealth, PlainLink
 from rungwise.fsm.call.budget.costs import Paid
+from rungwise.fsm.health.health import Choice, Symptom
 from rungwise.fsm.health.quota import Claim, Settlement
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.processes import SPAWN
@@ -185,25 +186,60 @@ def test_no_value_of_another_kind_is_touched(redis_url: str) -> None:
         assert server.get("nothing") is None
 
 
+def test_a_probe_lives_by_the_heart_of_its_process(redis_url: str) -> None:
+    rules = Health(jitter=0.0)
+    stores = [RedisStore(redis_url, time.monotonic) for _ in range(2)]
+    one, other = stores
+    key = one.key_of(Plain("first"))
+    limited = Symptom("limited", 0.01, "429")
+    perform(one, one.note(key, limited, rules, sent_at=one.now(), was_probe=False))
+
+    def chosen(store: RedisStore) -> tuple[Choice, BackendHealth]:
+        choice, [health] = perform(store, store.choose([key], rules, LONG))
+        return choice, health
+
+    def known() -> BackendHealth:
+        [health] = perform(other, other.read([key]))
+        return health
+
+    until(lambda: chosen(one)[0].is_probe)
+    before = known()
+    assert before.tried_until <= other.now() + LEASE
+    time.sleep(0.01)
+    one._heart.beat()
+    after = known()
+    assert after.tried_until > before.tried_until
+    assert evolve(after, tried_until=before.tried_until) == evolve(
+        before, since=after.since, until=after.until
+    )
+    assert after.since == pytest.approx(before.since, abs=0.001)
+    assert not chosen(other)[0].is_probe
+    perform(one, one.note(key, Symptom("failed"), rules, sent_at=0.0, was_probe=False))
+    one._heart.beat()  # what an earlier attempt shows does not end the probe
+    assert known().tried_until > after.tried_until
+    perform(one, one.note(key, Symptom("answered"), rules, sent_at=one.now(), was_probe=True))
+    one._heart.beat()
+    assert known().state == "closed"
+
+
 # the heart itself
 
 
 class Renewals:
     """Note what was renewed, on a clock of the test's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(heart_module, "monotonic", self.time)
         self.now = 0.0
         self.seen: list[tuple[tuple[str, ...], list[str]]] = []
-        self.heart = Heart(
-            lambda names, attempts: self.seen.append((names, [*attempts])), self.time
-        )
+        self.heart = Heart(lambda names, attempts: self.seen.append((names, [*attempts])))
 
     def time(self) -> float:
         return self.now
 
 
-def test_one_command_renews_all_that_is_held_of_the_same() -> None:
-    renewals = Renewals()
+def test_one_command_renews_all_that_is_held_of_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    renewals = Renewals(monkeypatch)
     for attempt, names in (("a", ("x",)), ("b", ("x",)), ("c", ("x", "y"))):
         renewals.heart.hold(attempt, names, 60.0)
     renewals.heart.drop("a")
@@ -212,8 +248,10 @@ def test_one_command_renews_all_that_is_held_of_the_same() -> None:
     assert renewals.seen == [(("x",), ["b"]), (("x", "y"), ["c"])]
 
 
-def test_an_attempt_that_nobody_ends_is_lost_when_none_lasts_so_long() -> None:
-    renewals = Renewals()
+def test_an_attempt_that_nobody_ends_is_lost_when_none_lasts_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renewals = Renewals(monkeypatch)
     renewals.heart.hold("a", ("x",), 60.0)
     renewals.now = 59.0
     renewals.heart.beat()
@@ -222,8 +260,8 @@ def test_an_attempt_that_nobody_ends_is_lost_when_none_lasts_so_long() -> None:
     assert renewals.seen == [(("x",), ["a"])]
 
 
-def test_a_forked_child_renews_nothing_of_its_parent() -> None:
-    renewals = Renewals()
+def test_a_forked_child_renews_nothing_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    renewals = Renewals(monkeypatch)
     renewals.heart.hold("a", ("x",), 60.0)
     renewals.heart.begin_anew()
     renewals.heart.beat()
@@ -237,7 +275,7 @@ def beating() -> int:
 def test_one_thread_beats_while_something_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heart_module, "BEAT", 0.01)
     before = beating()
-    renewals = Renewals()
+    renewals = Renewals(monkeypatch)
     for _ in range(2):
         renewals.seen.clear()
         renewals.heart.hold("a", ("x",), 60.0)
