@@ -342,11 +342,16 @@ def values(client: rungwise.Client) -> None:
 def without_a_value(client: rungwise.Client) -> tuple[str, ...]:
     try:
         return (client.call("hello", returns=Bird).value["name"],)
-    except rungwise.TurnWrongAnswer as error:
-        return error.reasons
     except rungwise.WrongAnswer as error:
         assert_type(error.result.text, str)
         return (error.text, *error.reasons)
+
+
+def turned_without_a_value(client: rungwise.Client) -> tuple[str, ...]:
+    try:
+        return (client.turn("hello", returns=Bird).text,)
+    except rungwise.TurnWrongAnswer as error:
+        return error.reasons
 
 
 async def values_later(client: rungwise.Client) -> None:

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,21 @@ def test_one_thread_beats_while_something_is_held(monkeypatch: pytest.MonkeyPatc
         renewals.heart.drop("a")
         renewals.heart.drop("b")
         until(lambda: beating() == before)
+
+
+def test_a_beat_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heart_module, "BEAT", 0.01)
+    beats: list[Sequence[str]] = []
+
+    def renew(names: heart_module.Names, attempts: Sequence[str]) -> None:
+        beats.append(attempts)
+        if len(beats) < 3:
+            raise OSError("the store is away")
+
+    heart = Heart(renew)
+    heart.hold("a", ("x",), 60.0)
+    until(lambda: len(beats) > 3)
+    heart.drop("a")
 
 
 # processes that die
