@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from typing import Any
@@ -181,7 +182,8 @@ def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> N
     journal = Journal.from_json(raised.value.result.journal.to_json())
     with pytest.raises(Failed) as again:
         replay(journal).raise_for_outcome()
-    assert str(again.value) == str(raised.value)
+    # a journal without contents has no word of the provider's
+    assert str(again.value) == re.sub(r': ".*"', "", str(raised.value))
 
 
 @pytest.mark.parametrize(

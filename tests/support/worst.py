@@ -61,10 +61,10 @@ def busy_client(clock: VirtualClock) -> Iterator[None]:
         driver: Driver,
         send: Send,
         call: Call,
-        *,
+        *keyed: Any,
         is_fresh: bool,
     ) -> Exchange:
-        found = begin(driver, send, call, is_fresh=is_fresh)
+        found = begin(driver, send, call, *keyed, is_fresh=is_fresh)
         total = driver.timeouts.total
         ends_by = call.clocks().ends_by
         ends[id(found)] = min(

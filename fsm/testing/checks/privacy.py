@@ -31,7 +31,8 @@ SHORTEST = 12
 def check_privacy(ended: EndedCall) -> None:
     """Look for secrets everywhere, and for messages unless contents were asked for."""
     journal = ended.journal
-    about = "\n".join([repr(journal), *_sentences(ended)])
+    of_journal = repr(journal)
+    about = "\n".join([of_journal, *_sentences(ended)])
     written = journal.to_json()
     _check_secrets(ended.secrets, f"{about}\n{written}", "the call")
     if not journal.contents:
@@ -41,7 +42,11 @@ def check_privacy(ended: EndedCall) -> None:
                 raise Dishonest(PRIVATE, "the journal holds contents that nobody asked for", step)
             quotes += _quoted(step)
         about = "\n".join([about, *quotes])
+        of_journal = "\n".join([of_journal, *quotes])
     _check_texts(_private(ended), about, "the call")
+    # errors may quote what a provider says of a failure
+    said = {failure.message for _, failure in ended.result.failures}
+    _check_texts(said, of_journal, "the call")
 
 
 def _check_secrets(secrets: Iterable[str], about: str, what: str) -> None:
@@ -84,7 +89,6 @@ def _private(ended: EndedCall) -> set[str]:
     result = ended.result
     texts = {result.text, result.final_text, result.reasoning, *result.parts}
     texts |= {call.arguments for call in result.tool_calls}
-    texts |= {failure.message for _, failure in result.failures}
     if result.reply is not None:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:

@@ -49,8 +49,11 @@ def check_replay(ended: EndedCall) -> None:
 
 
 def _quotes(journal: Journal) -> bool:
-    """Tell whether the cause of a call gives reasons that its journal leaves out."""
-    return not journal.contents and journal.last.event in WRONG.values()
+    """Tell whether the cause of a call gives reasons, or words of a provider, that its journal
+    leaves out.
+    """
+    last = journal.last
+    return not journal.contents and (last.event in WRONG.values() or last.reason is not None)
 
 
 def check_turn_replay(seen: SeenTurn) -> None:

@@ -121,7 +121,7 @@ UNSOUND = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", UNSOUND)
 def test_whatever_a_walk_finds_makes_a_table_unsound(name: str) -> None:
     assert failing(walk(UNSOUND[name], FEW))
@@ -144,6 +144,7 @@ def changed_at_random(table: Table, draw: random.Random) -> Table:
     return evolve(table, name="changed", rows=tuple(rows))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_sound_passes_the_walk(seed: int) -> None:
     draw = random.Random(seed)
