@@ -15,8 +15,8 @@ from docs.tools.names import public_names
 SOURCES: Final = "https://github.com/rungwise/rungwise/blob/main/"
 DOTTED: Final = re.compile(r"rungwise(\.\w+)+(\(\))?")
 TRACED: Final = re.compile(
-    r"rungwise\.(attempts|backend\.closed|cache_write_long_tokens|cost|cost_reported|fallbacks|health|"
-    r"outcome|rungs?|units\.NAME)"
+    r"rungwise\.(attempts|backend\.closed|(cache_write_long|discarded|input|output)_tokens|cost|"
+    r"cost_reported|fallbacks|health|outcome|rungs?|units\.NAME)"
 )
 """Attributes and metrics of traces, which are no names of Python."""
 CLASS: Final = re.compile(r"[A-Z]\w*[a-z]\w*(\.\w+)*(\(\))?")
