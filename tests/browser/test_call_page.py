@@ -165,6 +165,7 @@ def test_every_step_shows_its_row_on_the_picture_and_the_ladder(show: Show) -> N
         )
         limits = dict.fromkeys(step.spent, 3) | {
             "resends": 1,
+            "rechecks": 1,
             "nudges": 1,
             "prefills": 2,
             "corrections": 2,
