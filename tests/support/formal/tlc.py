@@ -52,10 +52,12 @@ def tlc(
         "-cp",
         str(jar),
         "tlc2.TLC",
+        "-workers",
+        "2",
         f"{name}.tla",
     ]
     said = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=patience(300), check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=patience(900), check=False
     ).stdout
     error = re.search(r"^Error: (.*)", said, re.MULTILINE)
     assert (error is None) == ("No error has been found." in said), said
