@@ -15,13 +15,7 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
-from rungwise.adapters.http.sync_driver import (
-    Compactor,
-    Driver,
-    needs_fresh,
-    partial,
-    seen_of,
-)
+from rungwise.adapters.http.sync_driver import Compactor, Driver, needs_fresh, partial, seen_of
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.adapters.stores.sharing import ALONE, Keyed, asked_of, must_ask
 from rungwise.adapters.wires.backend import Backend

@@ -87,7 +87,12 @@ class Heart:
             else:
                 self.drop(attempt)
         for names, of_names in attempts.items():
-            self._renew(names, of_names)
+            try:
+                self._renew(names, of_names)
+            except (
+                Exception
+            ) as error:  # the other places are renewed, and this one by the next beat
+                logger.warning("the heartbeat of a store raised %s", type(error).__name__)
 
     def _live(self) -> None:
         while True:
@@ -96,10 +101,7 @@ class Heart:
                 self._beats = bool(self._held)
                 if not self._beats:
                     return
-            try:
-                self.beat()
-            except Exception as error:  # the next beat tries again
-                logger.warning("the heartbeat of a store raised %s", type(error).__name__)
+            self.beat()
 
 
 HEARTS = renewed_in_children(Heart.begin_anew)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rungwise.fsm.call.conversation.changes import GOES_ON
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Finding, Observation
 from rungwise.fsm.engine.journal.record import OF_EVIDENCE, Evidence, Step
 from rungwise.fsm.replies.failures.failure import Failure
@@ -64,7 +65,8 @@ def _found(step: Step) -> str | None:
 def _evidence_of(step: Step) -> Evidence:
     """Return what the journal records of what came back."""
     parts = {name: getattr(step, name) for name in ("event", *OF_EVIDENCE)}
-    repair = step.note if "repair_known" in step.facts else None
+    is_repair = "repair_known" in step.facts or step.note == GOES_ON
+    repair = step.note if is_repair else None
     return Evidence(**parts, repair=repair)
 
 

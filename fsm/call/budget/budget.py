@@ -213,9 +213,7 @@ class Spending(Charges):
         if late is not None or cap is None or cap >= 1:
             return late
         most = self.budget.output_tokens
-        what = "money"
-        amounts = self.lacking(self.most_money, input_tokens, prices)
         if most is not None and self.tokens_left(most) <= 0:
-            what = "output tokens"
-            amounts = ""
-        return f"the {what} of the budget cannot pay for another attempt{amounts}{self.note}"
+            return f"the output tokens of the budget cannot pay for another attempt{self.note}"
+        note = self.money_note(self.most_money, input_tokens, prices) + self.note
+        return f"the money of the budget cannot pay for another attempt{note}"

@@ -176,7 +176,7 @@ class Charges:
             return "; what broke off unreported keeps what was reserved for it"
         return ""
 
-    def lacking(self, most: int | None, tokens: int, prices: Prices | None) -> str:
+    def money_note(self, most: int | None, tokens: int, prices: Prices | None) -> str:
         """Say how much is left of so many units of money, and how much allows an attempt.
 
         Arguments:

@@ -140,8 +140,8 @@ class Ledger(Charges):
             return f"the output tokens of {self.name} cannot pay for another attempt{self.note}"
         if self._most_of_money(input_tokens, prices, with_held=False) < 1:
             most = self.most_money and self.most_money - self.others.money
-            amounts = self.lacking(most, input_tokens, prices)
-            return f"the money of {self.name} cannot pay for another attempt{amounts}{self.note}"
+            note = self.money_note(most, input_tokens, prices) + self.note
+            return f"the money of {self.name} cannot pay for another attempt{note}"
         return None
 
     def is_late(self, at: float) -> bool:

@@ -74,7 +74,8 @@ class FactFinder:
         facts["thinks_inline"] = observation.thinks_inline
         facts["repeats_itself"] = event in CUT and answer.repeats_itself
         facts.update(self._settled(observation, previous, proposal, observation.adds_text))
-        facts["repair_known"] = observation.evidence.repair is not None
+        is_rejected = event == "rejected_fixably"
+        facts["repair_known"] = is_rejected and observation.evidence.repair is not None
         facts["has_compactor"] = context.has_compactor
         facts["has_next_backend"] = context.chain.next_usable() is not None
         facts["connection_was_stale"] = failure is not None and failure.is_stale

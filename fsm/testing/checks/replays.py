@@ -12,6 +12,7 @@ from rungwise.fsm.analysis.replay.replay import replay
 from rungwise.fsm.call.conversation.observation import WRONG
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
@@ -41,19 +42,22 @@ def check_replay(ended: EndedCall) -> None:
     if steps != len(ended.steps):
         raise Dishonest(REPLAYS, f"the replay took {steps} steps, the call {len(ended.steps)}")
     names = list(SAME)
-    if _quotes(journal):
+    if _quotes(journal, journal.steps[-1:]):
         names.remove("cause")
     if journal.contents:
         names += SAME_WITH_CONTENTS
     _compare(ended.result, again, names)
 
 
-def _quotes(journal: Journal) -> bool:
-    """Tell whether the cause of a call gives reasons, or words of a provider, that its journal
-    leaves out.
+def _quotes(journal: Journal, steps: Iterable[Step]) -> bool:
+    """Tell whether a cause gives reasons, or words of a provider, that its journal leaves out.
+
+    Arguments:
+        journal: of a call.
+        steps: those that the cause speaks of.
     """
-    last = journal.last
-    return not journal.contents and (last.event in WRONG.values() or last.reason is not None)
+    said = any(step.event in WRONG.values() or step.reason is not None for step in steps)
+    return said and not journal.contents
 
 
 def check_turn_replay(seen: SeenTurn) -> None:
@@ -73,7 +77,8 @@ def check_turn_replay(seen: SeenTurn) -> None:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
     if seen.result is not None:
         names = list(SAME_OF_TURNS)
-        if seen.journal.calls and _quotes(seen.journal.calls[-1]):
+        last = seen.journal.calls[-1] if seen.journal.calls else None
+        if last is not None and _quotes(last, last.steps):  # it names every failure
             names.remove("cause")
         if seen.journal.contents:
             names += SAME_OF_TURNS_WITH_CONTENTS
