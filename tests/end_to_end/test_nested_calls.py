@@ -53,7 +53,6 @@ ROOM = 1000  # for one attempt at its cap, and for many that use what they use
 
 PLACES = ("verdict", "returns", "key", "observer", "compactor", "tool")
 RESOURCES = ("quota", "budget", "connections")
-MODES_OF_TURNS = turn_modes.MODES
 
 # whether a nested call runs here, which nests no further
 inside = contextvars.ContextVar("inside", default=False)
@@ -203,7 +202,7 @@ class Nest:
             options["verdict"] = self.later_judge if self.is_async else self.judge
         if "returns" in self.places:
             options["returns"] = Annotated[str, AfterValidator(self.read)]
-        if self.mode in MODES_OF_TURNS and "tool" in self.places:
+        if "turn" in self.mode and "tool" in self.places:
             look = self.later_look if self.is_async else self.look
             options["tools"] = [Tool(look, name="look")]
         return options
@@ -264,7 +263,7 @@ def case(mode: str, places: Iterable[str], resource: str, **others: Any) -> dict
     return {"mode": mode, "places": frozenset(places), "resource": resource, **others}
 
 
-ALL_MODES = (*MODES, *MODES_OF_TURNS, "acall on trio", "aturn on trio")
+ALL_MODES = (*MODES, *turn_modes.MODES, "acall on trio", "aturn on trio")
 
 
 @settings(
@@ -284,6 +283,7 @@ ALL_MODES = (*MODES, *MODES_OF_TURNS, "acall on trio", "aturn on trio")
 @example(**case("acall on trio", ("verdict", "compactor"), "budget", in_redis=False, many=3))
 @example(**case("turn", PLACES, "quota", in_redis=True, many=2))
 @example(**case("aturn", PLACES, "budget", in_redis=False, many=1))
+@example(**case("aturn on trio", ("verdict", "tool"), "quota", in_redis=False, many=1))
 @example(**case("astream_turn", ("verdict", "tool"), "connections", in_redis=False, many=2))
 def test_a_call_within_a_call_finds_free_what_its_parent_held(
     redis_url: str,
