@@ -164,7 +164,7 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Write the counts of a reply; none where the client is to estimate them."""
+    """Write the counts of a reply, and what it costs; none where the client is to estimate them."""
     if usage.estimated:
         return {}
     prompt = usage.input_tokens
@@ -174,8 +174,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "completion_tokens": output,
         "total_tokens": prompt + output,
     }
-    if usage.cache_read_tokens:
-        counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
-    if usage.cache_creation_tokens:
-        counts["cache_creation_input_tokens"] = usage.cache_creation_tokens
+    if usage.cost is not None:
+        counts["cost"] = usage.cost
     return counts

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from rungwise.fsm.call.budget.costs import dearest_prompt, price_of_output
+from rungwise.fsm.call.budget.costs import dearest_prompt, price_of, price_of_output
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
@@ -200,16 +200,10 @@ class PathAnswers(Answers):
         price = self.prices[send.backend]
         if price is None:
             return Usage(prompt, output)
-        if price.models or price.tiers or price.cache_creation_long:
-            cost = dearest_prompt(prompt, price) + price_of_output(output, price)
-            return Usage(prompt, output, cost=as_money(cost))
-        read = price.cache_read or 0.0
-        created = price.cache_creation or 0.0
-        if read > max(price.input, created):
-            return Usage(prompt, output, cache_read_tokens=prompt)
-        if created > price.input:
-            return Usage(prompt, output, cache_creation_tokens=prompt)
-        return Usage(prompt, output)
+        cost = dearest_prompt(prompt, price) + price_of_output(output, price)
+        dearest = Usage(prompt, output, cost=as_money(cost))
+        plain = Usage(prompt, output)
+        return plain if price_of(plain, price) == cost else dearest
 
     def text(self, send: Send) -> str:
         """Return as much text as the cap allows, with no part twice."""

@@ -82,16 +82,13 @@ def _price_of_part(
     if usage.estimated:
         cost += price_of_output(usage.output_tokens, prices)
         return cost + dearest_prompt(usage.input_tokens, prices)
-    read = own.input if own.cache_read is None else own.cache_read
-    created = own.input if own.cache_creation is None else own.cache_creation
-    long = created if own.cache_creation_long is None else own.cache_creation_long
     long_tokens = min(usage.cache_creation_long_tokens, usage.cache_creation_tokens)
     plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
     cost += usage.output_tokens * price_of_token(own.output)
     cost += plain * price_of_token(own.input)
-    cost += usage.cache_read_tokens * price_of_token(read)
-    cost += (usage.cache_creation_tokens - long_tokens) * price_of_token(created)
-    return cost + long_tokens * price_of_token(long)
+    cost += usage.cache_read_tokens * price_of_token(own.read)
+    cost += (usage.cache_creation_tokens - long_tokens) * price_of_token(own.created)
+    return cost + long_tokens * price_of_token(own.created_long)
 
 
 # A provider may say what it bills. That is the cost of the attempt, whatever the prices come to.
@@ -117,8 +114,8 @@ def unpriced_in(
     usage: Usage,
     prices: Prices,
 ) -> Iterator[str]:
-    """Name what occurred and has no price of its own; it counts at the usual price, a unit as
-    nothing.
+    """Name what occurred and has no price of its own; it counts at the usual price, or at the one
+    that follows from it, a unit as nothing.
     """
     for part in usage.by_model:
         own = prices.of(part.model, None)

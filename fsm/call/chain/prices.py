@@ -16,6 +16,13 @@ from rungwise.fsm.values.checks import is_number
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""
 
+LONG_TO_SHORT: Final = 1.6
+"""What a token that a cache holds for an hour costs, of what one costs that it holds for minutes.
+
+Anthropic asks 2 and 1.25 times the price of input for them (its page on prompt caching, November
+2026); nobody else was seen to ask more.
+"""
+
 _SAME_MODEL: Final = re.compile(r"(?:[-@:](?:latest|\d{3}[\d-]{0,20}|v\d{1,3}(?::\d{1,3})?)){0,3}")
 """What may follow the name of a model and leaves it the same: a date, or a number of a build."""
 
@@ -90,8 +97,8 @@ def _tables(value: Any) -> Mapping[str, Prices]:
 class Prices:
     """Price a backend's tokens, in one currency, for a million tokens each.
 
-    A cache price of None means the input price; one of `cache_creation_long` means that of
-    `cache_creation`.
+    A cache price of None means the input price; one of `cache_creation_long` means 1.6 times that
+    of `cache_creation`, as Anthropic asks, if that is given.
 
     Arguments:
         input, output: of a million tokens.
@@ -136,8 +143,26 @@ class Prices:
     @property
     def highest_input(self) -> float:
         """Return the highest price of an input token, cached or not."""
-        cached = (self.cache_read, self.cache_creation, self.cache_creation_long)
-        return max(self.input, *[price or 0.0 for price in cached])
+        return max(self.input, self.read, self.created, self.created_long)
+
+    @property
+    def read(self) -> float:
+        """Return the price of a token that was read from a cache."""
+        return self.input if self.cache_read is None else self.cache_read
+
+    @property
+    def created(self) -> float:
+        """Return the price of a token that was put into a cache."""
+        return self.input if self.cache_creation is None else self.cache_creation
+
+    @property
+    def created_long(self) -> float:
+        """Return the price of a token that was put into a cache for an hour or more."""
+        if self.cache_creation_long is not None:
+            return self.cache_creation_long
+        if self.cache_creation is None:
+            return self.input
+        return min(LONG_TO_SHORT * self.cache_creation, HIGHEST_PRICE)
 
     def every(self) -> Iterator[Prices]:
         """Yield all prices that may apply: the usual ones, and those of models and tiers."""

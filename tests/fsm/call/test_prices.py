@@ -19,6 +19,7 @@ from rungwise.fsm.call.budget.costs import (
     dearest_prompt,
     price_of,
     price_of_output,
+    price_of_token,
     unpriced_in,
 )
 from rungwise.fsm.call.chain.prices import is_same_model, prices_of
@@ -124,6 +125,29 @@ def test_a_date_leaves_a_model_the_same_and_another_number_does_not(
     one: str, other: str, expected: bool
 ) -> None:
     assert is_same_model(one, other) is is_same_model(other, one) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"cache_creation": 6.25}, 10.0),
+        ({"cache_creation": 6.25, "cache_creation_long": 7.0}, 7.0),
+        ({"cache_creation": 6.25, "cache_creation_long": 0.0}, 0.0),
+        ({"cache_creation": 0.0}, 0.0),
+        ({}, 5.0),
+        ({"cache_creation": 1e12}, 1e12),  # a price has a limit
+    ],
+)
+def test_an_hour_in_a_cache_costs_what_follows_from_a_few_minutes_of_it(
+    given: dict[str, float], expected: float
+) -> None:
+    prices = Prices(5.0, 25.0, **given)
+    usage = Usage(100, cache_creation_tokens=100, cache_creation_long_tokens=100)
+    assert price_of(usage, prices) == 100 * price_of_token(expected)
+    assert price_of(usage, prices) <= dearest_prompt(100, prices)
+    assert ("cache_creation_long" in given) is (
+        "cache_creation_long" not in unpriced_in(usage, prices)
+    )
 
 
 amounts = st.integers(0, 10**7)

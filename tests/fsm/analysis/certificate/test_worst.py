@@ -204,7 +204,7 @@ def cost(
         )
         price = prices[attempt.fallbacks]
         return (
-            tokens * max(price.input, price.cache_creation or 0) + own * price.output
+            tokens * max(price.input, 1.6 * (price.cache_creation or 0)) + own * price.output
         ) / 1_000_000
 
     return weight
