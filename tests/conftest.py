@@ -14,7 +14,7 @@ from support.facts import fact as fact
 from support.held_up import run_again_where_held_up
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
-from support.sampling import mark_the_rest_as_full
+from support.sampling import THOROUGH, mark_the_rest_as_full
 
 TESTS = Path(__file__).parent
 PAGES = f"{TESTS / 'browser'}{os.sep}"
@@ -32,8 +32,7 @@ settings.register_profile(
     deadline=None,
     derandomize=True,
 )
-# `.ci/run full` is thorough
-settings.load_profile("thorough" if os.environ.get("THOROUGH") else "ordinary")
+settings.load_profile("thorough" if THOROUGH else "ordinary")
 
 
 # no test asks the machine's own

@@ -122,6 +122,7 @@ def test_a_part_holds_one_more_copy_of_the_text_so_far_at_most(
     assert max(beside) < 16 * size, beside
 
 
+@pytest.mark.full
 def test_a_turn_asks_no_more_of_a_message_than_whether_it_is_one() -> None:
     # Each call is sent the whole conversation, so something is done for each message in it; it is
     # next to nothing.

@@ -265,7 +265,7 @@ def theatre() -> Iterator[Theatre]:
 
 # An example sends up to some twenty requests over HTTP, so Hypothesis may find the generation of
 # data slow.
-CALM = settings(max_examples=examples(75), suppress_health_check=[HealthCheck.too_slow])
+CALM = settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 
 
 @CALM

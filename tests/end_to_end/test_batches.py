@@ -111,6 +111,7 @@ def held(folder: Path, serve: Any) -> Any:
     free.set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second"),
     [

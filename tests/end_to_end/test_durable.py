@@ -100,6 +100,7 @@ def test_another_request_is_no_old_result(serve: Any, backend_of: Any, opened: A
     assert len(server.requests) == 1
 
 
+@pytest.mark.full
 def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
     serve: Any,
     opened: Any,

@@ -286,6 +286,7 @@ def test_forty_calls_at_once_to_a_server_that_admits_twenty_all_succeed(
     assert len(provider.requests) <= 70
 
 
+@pytest.mark.full
 def test_all_calls_together_do_not_multiply_the_load_of_a_backend_that_is_down(lake: Lake) -> None:
     lake.reply = ScriptedReply(status=500)
     client = Client(lake.chain[:1], **Clock().options)

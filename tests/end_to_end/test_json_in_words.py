@@ -153,6 +153,7 @@ def most_money(policy: Policy, backend: Any, **known: Any) -> Any:
     return most
 
 
+@pytest.mark.full
 def test_the_words_count_as_input(serve: Any) -> None:
     """Under a budget of money, and within what the certificate says."""
     provider = serve(ScriptedReply(text=ANSWER.text, usage={}))

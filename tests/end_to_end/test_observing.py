@@ -112,6 +112,7 @@ def test_more_than_one_attempt_is_information_and_a_fallback_a_warning(
     }
 
 
+@pytest.mark.full
 def test_nothing_is_printed_unless_somebody_sets_up_logging() -> None:
     script = (
         "import rungwise, rungwise.testing as t\n"

@@ -310,7 +310,7 @@ def test_a_reader_who_leaves_in_silence_ends_the_call(is_async: bool, stages: St
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_nothing_is_lost_between_pings(is_async: bool) -> None:
-    pieces = [rungwise.Text(f"{number} ") for number in range(500)]
+    pieces = [rungwise.Text(f"{number} ") for number in range(50)]
 
     async def main() -> list[bytes]:
         async def events() -> AsyncIterator[object]:

@@ -121,6 +121,7 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: Stages) -> 
         assert (explained.exit_code, "done" in explained.output) == (0, True), explained.output
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_it(tmp_path: Path, stages: Stages) -> None:
     with running(chains(tmp_path, stages[0].provider.base_url)) as (process, url):
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 0}

@@ -31,6 +31,7 @@ from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, Scripted
 from support import protocols
 from support.modes import follow
 from support.runs import Stage, asking
+from support.sampling import THOROUGH
 
 MODES = ("call", "stream", "acall", "astream", "whole", "awhole")
 
@@ -99,9 +100,10 @@ def proved(api: str, form: str) -> tuple[int, float]:
 
 def holds(result: rungwise.Result, api: str, form: str = "schema") -> None:
     """Check that the call stays within its certificate, and that its journal replays."""
-    attempts, money = proved(api, form)
-    assert result.attempts <= attempts
-    assert result.cost <= money
+    if api == "openai" or THOROUGH:
+        attempts, money = proved(api, form)
+        assert result.attempts <= attempts
+        assert result.cost <= money
     again = rungwise.replay(Journal.from_json(result.journal.to_json()))
     assert (again.outcome, again.attempts, again.cost) == (
         result.outcome,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.full
 def test_two_hundred_records_of_which_twenty_are_corrected(
     command: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

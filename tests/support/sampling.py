@@ -2,12 +2,16 @@
 the others.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+THOROUGH = bool(os.environ.get("THOROUGH"))
+"""Whether this run spares nothing: `.ci/run full` is thorough."""
 
 MANY = 5
 """From how many cases on a test is sampled, if it does not say itself how."""

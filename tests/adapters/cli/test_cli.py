@@ -920,6 +920,7 @@ def demo() -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.full
 def test_the_process_that_dies_in_the_demo_runs_nothing_of_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -931,6 +932,7 @@ def test_the_process_that_dies_in_the_demo_runs_nothing_of_the_current_folder(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.full
 def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
     assert "\x1b" not in demo
     assert "\r" not in demo
@@ -1049,6 +1051,7 @@ def test_the_demo_speaks_ascii_where_it_must() -> None:
     assert b"rate-limit" not in done.stdout
 
 
+@pytest.mark.full
 def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
     ours, theirs = pty.openpty()
     with start(
@@ -1175,6 +1178,7 @@ def test_the_version_is_told() -> None:
 # prices
 
 
+@pytest.mark.full
 def test_prices_put_money_into_the_certificate() -> None:
     given = "verify --backends 1 --max-tokens 100 --input-tokens 10 --prices 2/8 --json"
     certificate = json.loads(invoke(*given.split()).stdout)

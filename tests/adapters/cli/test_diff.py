@@ -42,6 +42,7 @@ def test_diff_compares_two_files(files: tuple[str, str]) -> None:
     assert "| `limits.retries` | `3` | `9` |" in invoke("diff", *files, *ONE, "--markdown").stdout
 
 
+@pytest.mark.full
 def test_on_a_terminal_the_text_is_laid_out(files: tuple[str, str], monkeypatch: Any) -> None:
     monkeypatch.setattr("rungwise.adapters.cli.output.is_terminal", lambda stream: True)
     shown = invoke("diff", *files, *ONE).stdout
@@ -109,6 +110,7 @@ def test_a_budget_of_money_needs_prices_and_gets_them(
     assert "0.5 (budget.money)" in money
 
 
+@pytest.mark.full
 def test_past_journals_say_what_they_would_have_done(
     files: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_pipe_with_nothing_in_it_adds_nothing(rungwise_provider: Any, piped: s
     assert "piped in" not in result.stderr
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", ["file", "pipe", "open pipe", "null"])
 def test_a_process_reads_what_is_there_and_waits_for_no_open_pipe(
     rungwise_provider: Any, tmp_path: Path, way: str

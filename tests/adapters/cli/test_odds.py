@@ -123,6 +123,7 @@ def test_odds_are_compared_with_those_of_an_older_policy(policies: tuple[Path, P
     assert "points" in invoke("odds", new, "--rates", rates, "--against", "default").stdout
 
 
+@pytest.mark.full
 def test_odds_are_drawn_on_a_page_and_as_a_picture(
     policies: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

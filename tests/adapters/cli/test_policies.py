@@ -102,6 +102,7 @@ def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
     assert by_fallbacks[2] == "| calls | 4 | 4 | 4 |"
 
 
+@pytest.mark.full
 def test_without_a_file_it_is_the_default_policy_of_a_turn() -> None:
     plain = json.loads(invoke("verify", "--turn", "--backends", "2", "--json").stdout)
     assert plain["table"] == "turn"

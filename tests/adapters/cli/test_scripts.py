@@ -103,6 +103,7 @@ def test_a_program_stands_where_ask_does_not_suffice(
     assert len(requests) == int(stated)
 
 
+@pytest.mark.full
 def test_the_program_of_a_turn_runs(
     tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,7 +33,7 @@ WRITES = (
     ("check", "--model", "gpt-4o"),
     ("demo", "--list"),
     ("demo", "--scenario", "clean"),
-    ("diff", "default", "default"),
+    pytest.param(("diff", "default", "default"), marks=pytest.mark.full),
     ("odds",),
 )
 """Commands that write more than ten bytes."""

@@ -165,6 +165,7 @@ def _arrive(redis_url: str, results: Any) -> None:
         results.put(process.choose().is_probe)
 
 
+@pytest.mark.full
 def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
     process = process_at(redis_url)
     process.note(evolve(LIMITED, asked_wait=0.01))

@@ -20,6 +20,7 @@ def test_what_is_drawn_can_be_combined(api: str, streams: bool, data: st.DataObj
     assert all(MANNERS[name].is_in(api, streams=streams) for name in drawn)
 
 
+@pytest.mark.full
 def test_replies_have_manners_at_times() -> None:
     quick = settings(max_examples=2_000, database=None)
     assert find(scripted_replies(), lambda reply: len(reply.manner) > 1, settings=quick)

@@ -148,7 +148,7 @@ def test_what_is_no_session_is_refused(wrong: Any) -> None:
         asyncio.run(rungwise.mcp_toolbox(wrong))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.full
 def test_a_turn_without_an_event_loop_says_what_to_do(server: Any) -> None:
     async def run() -> None:
         async with mcp.Client(server) as session:

@@ -366,6 +366,7 @@ def test_what_the_teller_raises_loses_no_outcome(way: str) -> None:
     assert values(caught.value.outcomes) == [1, 2]  # it had begun
 
 
+@pytest.mark.sampled(3)
 def test_a_tool_that_hangs_keeps_no_interpreter_alive(way: str) -> None:
     script = (
         "import sys, threading; sys.path.insert(0, 'tests')\n"

@@ -103,7 +103,7 @@ def bound(policy: Policy, backends: int) -> float:
 
 
 @pytest.mark.slowest
-@pytest.mark.parametrize("examples", [10, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("examples", [5, pytest.param(200, marks=pytest.mark.full)])
 def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
     @given(scenes())
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

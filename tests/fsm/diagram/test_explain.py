@@ -350,6 +350,7 @@ def test_explain_draws_the_path(journal: str) -> None:
     ET.fromstring(svg)
 
 
+@pytest.mark.full
 def test_explain_plays_a_policy(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 7\n")

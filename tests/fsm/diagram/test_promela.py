@@ -29,7 +29,7 @@ DEFAULTS = {name: 1 if limit is None else limit for name, limit in CALL.limits.i
 """Those of a chain of two backends."""
 
 SHIPPED = [
-    pytest.param(CALL, ONES, id="call"),
+    pytest.param(CALL, ONES, id="call", marks=FULL),
     pytest.param(TURN, {**TURN.limits}, id="turn"),
     pytest.param(
         CALL,

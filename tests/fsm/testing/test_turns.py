@@ -435,6 +435,7 @@ def fuzz(examples: int, start: int, coverage: Coverage | None = None, **options:
     attempt()
 
 
+@pytest.mark.full
 def test_random_turns_are_honest() -> None:
     fuzz(100, 1)
 

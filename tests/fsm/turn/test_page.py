@@ -132,6 +132,7 @@ def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:
         assert within.data["call"]["steps"][0]["content"] == {NASTY: NASTY}
 
 
+@pytest.mark.full
 def test_the_page_of_many_calls_stays_small() -> None:
     turn = played(
         *[calling("look", "note")] * 26, END, policy=TurnPolicy(same_calls=1000), contents=True

@@ -343,6 +343,7 @@ def mutant(table: Table) -> Certificate:
     return verify_turn(policy, verify(calls_of(policy)), [None], table=table)
 
 
+@pytest.mark.full
 def test_a_guard_of_a_turn_that_looks_at_no_counter_is_refused() -> None:
     for guard in TURN.guards:
         certificate = mutant(redeclaring(TURN, evolve(guard, counter=None)))

@@ -145,6 +145,7 @@ def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     assert int(firings.split()[-2]) < 30 * certificate.configurations
 
 
+@pytest.mark.full
 def test_the_assistant_turns_of_the_request_are_stated() -> None:
     chain = [PlainLink(prices=Prices(1.0, 2.0))]
     known = verify(

@@ -486,6 +486,7 @@ def test_the_default_policy_by_hand() -> None:
     assert found[2].ladder == found[0].ladder * 601 + found[1].ladder
 
 
+@pytest.mark.full
 def test_a_ladder_that_ends_before_the_budget_says_so() -> None:
     policy = Policy(budget=UNTIMED(attempts=100))
     found = worst_cases(policy, limits_of(policy, 0), [PRICES[0]], 4096, 1000)

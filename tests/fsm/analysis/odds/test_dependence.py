@@ -149,6 +149,7 @@ def test_bursts_draw_one(seed: int, waits: Waits) -> None:
     assert 0.15 < dependence.v < 0.8
 
 
+@pytest.mark.full
 def test_the_command_line_warns(tmp_path: Path) -> None:
     chance = random.Random(1)
     sample = Sample()

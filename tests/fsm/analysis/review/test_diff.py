@@ -100,6 +100,7 @@ def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
     assert "Before, the limit of nudges is 0: 2 rows can be taken now" in back.to_text()
 
 
+@pytest.mark.full
 def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
     found = diff_policies(DEFAULT, limited(nudges=0), 1)
     (group,) = found.fall
@@ -261,6 +262,7 @@ def test_a_bound_that_is_new_has_no_factor() -> None:
     assert "| output tokens | not known | 9,000 (budget.output_tokens) | ? |" in found.to_markdown()
 
 
+@pytest.mark.full
 def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
     found = diff_policies(DEFAULT, Policy(hints=Hints(nudge="Go on.")), 1)
     assert "Worst cases of a call, with one backend: unchanged" in found.to_text()

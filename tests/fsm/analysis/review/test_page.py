@@ -252,6 +252,7 @@ def test_a_hostile_field_stays_in_its_cell() -> None:
     assert line.startswith("| `hints.nudge` | `'plain'` | <code>")
 
 
+@pytest.mark.full
 def test_it_fits_a_comment_however_much_changes() -> None:
     plain = of_nothing()
     fields = tuple(Change(f"hints.rungs.r{n}", HOSTILE * 90, "|" * 9000) for n in range(900))

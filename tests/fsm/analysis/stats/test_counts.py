@@ -201,6 +201,7 @@ def test_a_turn_without_calls_counts_as_a_turn() -> None:
     )
 
 
+@pytest.mark.full
 def test_what_strangers_name_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 50)
     stats = Stats()
