@@ -1212,7 +1212,7 @@ def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1000000001", "inf/1"],
+    ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1e13", "inf/1"],
 )
 def test_prices_that_are_none_are_bad_input(text: str) -> None:
     assert "IN/OUT" in refused("verify", "--prices", text)
