@@ -210,7 +210,10 @@ class BackendHealth:
         if was_probe:
             known = self._fired("came_back", now, rules)
         lasts = symptom.event in ("limited", "rejected_key")
-        if symptom.event is None or (sent_at < self.since and not lasts):
+        # A probe shows the state that it was sent in. Its moment is estimated: two estimates of
+        # the clock of a store may differ by more than lay between the two.
+        is_of_now = sent_at >= self.since or (was_probe and self.state == HALF_OPEN)
+        if symptom.event is None or not (is_of_now or lasts):
             return known
         if symptom.event == "answered" and known.state == CLOSED and not any(known.spent):
             return known  # as nearly always

@@ -161,6 +161,14 @@ def test_what_an_attempt_shows_is_out_of_date_once_the_state_has_changed() -> No
     assert after(opened(FAILED, FAILED, now=3.0), ANSWERED, 4.0, sent_at=1.0).state == "open"
 
 
+@pytest.mark.parametrize(("symptom", "state"), [(ANSWERED, "closed"), (FAILED, "open")])
+def test_a_probe_counts_though_its_time_was_estimated_too_early(
+    symptom: Symptom, state: str
+) -> None:
+    tried = choose([opened(FAILED, FAILED)], 5.0, RULES, LEASE).changed[-1][1]
+    assert after(tried, symptom, 6.0, sent_at=4.9, was_probe=True).state == state
+
+
 # who is asked
 
 
