@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import rungwise
-from rungwise import Budget, Discard, Policy, Prices, Text
+from rungwise import Budget, Discard, Policy, Prices, Text, Waits
 from rungwise.testing import ScriptedReply
 
 KEY: Final = "sk-ant-9d2f6b1c44"
@@ -154,7 +154,9 @@ def chat_of(provider: Any, prices: Prices | None, **budget: Any) -> rungwise.Cli
     backend = rungwise.OpenAIChat(
         MODEL, base_url=provider.base_url, api_key="sk-9d2f6b1c44aa", prices=prices
     )
-    return rungwise.Client(backend, policy=Policy(budget=Budget(**budget)))
+    return rungwise.Client(
+        backend, policy=Policy(budget=Budget(**budget), waits=Waits(reask_base=0))
+    )
 
 
 def chat_reply(usage: dict[str, Any], **members: Any) -> ScriptedReply:

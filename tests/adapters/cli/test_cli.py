@@ -950,10 +950,11 @@ def seen_in(demo: str) -> dict[str, tuple[str, str, int]]:
 IN_SHORT = ("tool-round", "thinking-only", "tools")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "names",
-    [IN_SHORT, pytest.param(tuple(SCENARIOS), marks=pytest.mark.full)],
+    [IN_SHORT, tuple(SCENARIOS)],
     ids=["short", "all"],
 )
 @pytest.mark.parametrize(
@@ -970,6 +971,7 @@ def test_the_demo_takes_the_same_paths_in_every_protocol(
     assert seen_in(stdout) == {name: paths[name] for name in paths if name in names}
 
 
+@pytest.mark.full
 def test_the_demo_runs_every_scenario(demo: str, fact: Check) -> None:
     paths = seen_in(demo)
     assert list(paths) == list(SCENARIOS)
@@ -984,6 +986,7 @@ def test_the_demo_runs_every_scenario(demo: str, fact: Check) -> None:
     assert "In 14 of 14, the text that was streamed" in told
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "line",
     [
@@ -1018,6 +1021,7 @@ def scenario_of(demo: str, title: str) -> list[str]:
     return demo.partition(f"  {title}\n")[2].partition("\n\n")[2].partition("\n\n")[0].splitlines()
 
 
+@pytest.mark.full
 def test_the_demo_runs_tools_side_by_side_and_tells_the_model_what_went_wrong(demo: str) -> None:
     lines = scenario_of(demo, "A turn: two tools side by side, one of which fails")
     at = lines.index(' use_tools     get_weather begins, with {"place": "the island"}')
@@ -1029,6 +1033,7 @@ def test_the_demo_runs_tools_side_by_side_and_tells_the_model_what_went_wrong(de
     assert lines[-2] == " finished      the answer is the text above: 56 characters, after 2 calls"
 
 
+@pytest.mark.full
 def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
     lines = scenario_of(demo, "A turn that would never end")
     labels = [line.split()[0] for line in lines if line[1] != " "]
