@@ -32,7 +32,7 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import blocks_in, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import block_in, blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -68,7 +68,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     """Yield the parts of one whole block; nothing if it is not a block."""
     if not isinstance(block, dict):
         return
-    kind = block.get("type")
+    kind = _KINDS.get(str(block.get("type")), block.get("type"))
     if kind == "text":
         yield from text_parts(text_in(block, "text"), block.get(CITATIONS), provider)
     elif kind == "thinking":
@@ -108,6 +108,8 @@ def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
         yield OpaquePart(provider, copied)
 
 
+_KINDS: Final = {"output_text": "text", "reasoning": "thinking"}
+"""Other types of blocks, with the usual ones."""
 _EVENT: Final = frozenset({"type", "index", "delta"})
 """All members of an event with a piece of text."""
 _DELTAS: Final[Mapping[str, tuple[str, type[Text] | type[Reasoning]]]] = {
@@ -195,9 +197,10 @@ class AnthropicDecoder(BlockDecoder):
         elif kind == "message_start":
             self._take_start(value.get("message"), data)
         elif kind == "content_block_start":
-            self._take_block(value.get("index"), value.get("content_block"), data)
+            block = block_in(value.get("content_block"), type="text")
+            self._take_block(value.get("index"), block, data)
         elif kind == "content_block_delta":
-            self._take_delta(value.get("index"), value.get("delta"), data)
+            self._take_delta(value.get("index"), block_in(value.get("delta")), data)
         elif kind == "content_block_stop":
             self._take_whole_block(value)
             self._end(index_of(value.get("index")))
@@ -245,35 +248,32 @@ class AnthropicDecoder(BlockDecoder):
         self._report_so_far = grown(earlier, usage)
         self._usage = more_of(self._usage, usage_of(self._report_so_far, self._message))
 
-    def _take_block(self, index: object, start: Any, data: bytes) -> None:
+    def _take_block(self, index: object, start: Mapping[str, Any], data: bytes) -> None:
         """Take the announcement of a block, which may hold the beginning of it."""
-        if not isinstance(start, dict) or not isinstance(start.get("type"), str):
+        if not isinstance(start.get("type"), str):
             return
         self.started = True
         here = self.assembly.items.at(index_of(index))
         is_repeated = here is not None and self._is_announced(here)
-        if is_repeated or start["type"] == FALLBACK:
+        kind = _KINDS.get(start["type"], start["type"])
+        if is_repeated or kind == FALLBACK:
             self.start_over()
             self._announced = 0
-        block = self._begin(index_of(index), start["type"], start)
+        block = self._begin(index_of(index), kind, start)
         if block.kind in self.KINDS:
-            text = text_in(start, block.kind)
             block.about = {"type": block.kind}
             block.signature = start.get("signature")
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
-            if text:
-                self.assembly.announce((self.KINDS[block.kind], block.number), text)
+            self._announce(block, text_in(start, block.kind))
         elif block.kind == "tool_use":
             self.assembly.unshown += len(text_in(start, "name"))
         elif block.kind == "redacted_thinking":
             self.letters_beside += len(text_in(start, "data"))
         self.assembly.held += weight_of(data)
 
-    def _take_delta(self, index: object, delta: Any, data: bytes) -> None:
+    def _take_delta(self, index: object, delta: Mapping[str, Any], data: bytes) -> None:
         """Take what is added to a block."""
-        if not isinstance(delta, dict):
-            return
         self.started = True
         kind = delta.get("type") or _type_of(delta)
         if isinstance(kind, str) and kind in _DELTAS:
@@ -294,6 +294,9 @@ class AnthropicDecoder(BlockDecoder):
         elif kind == "citations_delta":
             block.citations.append(delta.get("citation"))
             self.assembly.held += weight_of(data)
+        elif block.kind in self.KINDS:  # a delta of another name
+            text = text_in(delta, "text", block.kind, "content")
+            self.take_piece((self.KINDS[block.kind], index_of(index)), text)
         else:  # a delta of a provider's own block, such as a compaction
             for name, text in delta.items():
                 if name != "type" and isinstance(text, str):
@@ -385,7 +388,7 @@ class AnthropicDecoder(BlockDecoder):
             return malformed("the body has no content")
         parts: list[Part] = []
         for block in content:
-            if mapping_of(block).get("type") == FALLBACK:
+            if block.get("type") == FALLBACK:
                 parts.clear()
             parts += parts_of(block, self.provider)
         usage = usage_of(mapping_of(value.get("usage")), value)

@@ -28,7 +28,13 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import load, mended, weight_of
-from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import (
+    block_in,
+    blocks_in,
+    mapping_of,
+    text_in,
+    text_of_blocks,
+)
 from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
@@ -102,8 +108,8 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     call = block.get("toolUse")
     cited = block.get("citationsContent")
     reasoning = mapping_of(block.get("reasoningContent")).get("reasoningText")
-    if isinstance(block.get("text"), str):
-        yield from text_parts(block["text"], None, provider)
+    if "text" in block:
+        yield from text_parts(text_of_blocks(block["text"]), None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
         id = mended(text_in(call, "toolUseId"))
         name = mended(text_in(call, "name"))
@@ -111,7 +117,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_in(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
-        text = "".join([text_in(each, "text") for each in list_of(cited.get("content"))])
+        text = text_of_blocks(cited.get("content"))
         yield from text_parts(text, cited.get("citations"), provider)
     else:
         yield from opaque_parts(block, provider)
@@ -205,9 +211,9 @@ class ConverseDecoder(BlockDecoder):
         if name == "messageStart":
             self.started = True
         elif name == "contentBlockStart":
-            self._take_start(index, event.get("start"), data)
+            self._take_start(index, block_in(event.get("start") or event), data)
         elif name == "contentBlockDelta":
-            self._take_delta(index, event.get("delta"), data)
+            self._take_delta(index, event.get("delta") or event, data)
         elif name == "contentBlockStop":
             self._end(index)
         elif name == "messageStop":
@@ -226,18 +232,18 @@ class ConverseDecoder(BlockDecoder):
     def _take_start(
         self,
         index: int,
-        start: Any,
+        start: Mapping[str, Any],
         data: bytes,
     ) -> None:
         """Begin a block that is announced, such as a call, a picture, or a server tool's result.
 
-        A text needs no announcement; where one brings it, it is the first piece.
+        A text needs no announcement; one may bring it all the same.
         """
-        if text := text_in(start, "text"):
-            self._take_delta(index, {"text": text}, data)
-            return
-        for kind, about in mapping_of(start).items():
-            if isinstance(about, dict):
+        for kind, about in start.items():
+            if kind in self.KINDS:
+                self.started = True
+                self._announce(self._begin(index, kind), text_of_blocks(about))
+            elif isinstance(about, dict):
                 self.started = True
                 block = self._begin(index, kind, about)
                 self.assembly.unshown += len(text_in(block.about, "name"))
@@ -252,14 +258,14 @@ class ConverseDecoder(BlockDecoder):
     ) -> None:
         """Take what is added to a block."""
         if not isinstance(delta, dict):
-            return
+            delta = block_in(delta)
         self.started = True
         call = delta.get("toolUse")
         thought = delta.get("reasoningContent")
         result = delta.get("toolResult")
         self.assembly.held += len(data)
-        if isinstance(delta.get("text"), str):
-            self.take_piece((Text, index), delta["text"])
+        if "text" in delta:
+            self.take_piece((Text, index), text_of_blocks(delta["text"]))
         if isinstance(call, dict):
             block = self._call(index)
             if block is None:
@@ -337,7 +343,7 @@ class ConverseDecoder(BlockDecoder):
         """Read the reply of a whole body."""
         self._stop = finish_in(value, "stopReason", STOP_REASONS)
         self._usage = _usage_in(value)
-        message = mapping_of(mapping_of(value.get("output")).get("message"))
+        message = block_in(block_in(value.get("output")).get("message"))
         content = blocks_in(message.get("content"))
         if not content and not isinstance(message.get("content"), list):
             if value.get("__type") or value.get("message"):

@@ -24,7 +24,7 @@ from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.counts import billed, lifetimes
 from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.parts import blocks_in, text_in
+from rungwise.adapters.wires.plain.parts import block_in, blocks_in, text_in
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.values.usage import Usage
@@ -168,19 +168,26 @@ ABOUT: Final = ("id", "created", "model", "citations")
 
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the choice with index 0 or no index; an empty mapping if there is none."""
-    choices = value.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and not index_of(choice):
-            return choice
+    for choice in blocks_in(value.get("choices")):
+        if not index_of(choice):
+            return choice  # type: ignore[no-any-return]
+    return {}
+
+
+def message_in(choice: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the first message or delta under some names of a choice; an empty one for none.
+
+    Some servers write a bare text in place of it, or a list.
+    """
+    for name in names:
+        if said := block_in(choice.get(name)):
+            return said
     return {}
 
 
 def others_in(value: Mapping[str, Any], own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return all choices but the reply's own."""
-    choices = value.get("choices")
-    if not isinstance(choices, list):
-        return []
-    return [choice for choice in choices if isinstance(choice, dict) and choice is not own]
+    return [choice for choice in blocks_in(value.get("choices")) if choice is not own]
 
 
 def error_in(
@@ -202,8 +209,8 @@ def error_in(
         if path[1:] == ("error",):
             return as_json({"error": error}).encode()
         return body
-    for place in (choice, choice.get("delta"), choice.get("message")):
-        if isinstance(place, dict) and "error" in place and _says(place["error"]):
+    for place in (choice, message_in(choice, "delta"), message_in(choice, "message")):
+        if "error" in place and _says(place["error"]):
             return as_json({"error": place["error"]}).encode()
     return None
 
@@ -233,7 +240,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     for name in REASONING_FIELDS:
         if name in message and (reasoning := _text_of(message[name])):
             break
-    content = message.get("content") or text_in(message.get("audio"), "transcript")
+    content = message.get("content") or message.get("text")
+    content = content or text_in(message.get("audio"), "transcript")
     if isinstance(content, str):
         return content, reasoning, refusal
     texts: dict[str, list[str]] = {
@@ -242,10 +250,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
         "refusal": [],
     }
     for part in blocks_in(content):
-        kind = "text"
-        if isinstance(part, dict):
-            kind = str(part.get("type", "text"))
-            kind = _KINDS.get(kind, kind)
+        kind = str(part.get("type", "text"))
+        kind = _KINDS.get(kind, kind)
         if kind in texts:
             texts[kind].append(_text_of(part))
     text = "".join(texts["text"])
@@ -360,7 +366,7 @@ def aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(choice.get("logprobs"), dict):
         members["logprobs"] = choice["logprobs"]
     for name in ("delta", "message"):
-        message = choice.get(name)
-        if isinstance(message, dict) and isinstance(message.get("annotations"), list):
-            members["message"] = {"annotations": message["annotations"]}
+        annotations = message_in(choice, name).get("annotations")
+        if isinstance(annotations, list):
+            members["message"] = {"annotations": annotations}
     return members

@@ -30,7 +30,6 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import as_json, mended
-from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.provider_data import Aside, MediaSoFar, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
@@ -132,8 +131,7 @@ class ChatDecoder(StreamDecoder):
         """Take the calls of choices that are not the reply's own."""
         for choice in choices:
             self._other_finish = choice.get("finish_reason") or self._other_finish
-            message = choice.get("delta") or choice.get("message")
-            for call in calls_in(mapping_of(message)):
+            for call in calls_in(completion.message_in(choice, "delta", "message")):
                 self._others = self._others or Assembly(ChatCall)
                 take_call(self._others, call)
 
@@ -183,14 +181,11 @@ class ChatDecoder(StreamDecoder):
         """Read the completion of a whole body."""
         choice = completion.first_choice(value)
         error = completion.error_in(value, choice, body)
-        message = choice.get("message") or choice.get("delta")
-        if isinstance(message, str):
-            message = {"content": message}
-        if not isinstance(message, dict):
+        message = completion.message_in(choice, "message", "delta", "text")
+        if not message:
             is_paid = bool(completion.usage_in(value, choice))
             if not error and not choice.get("finish_reason") and not is_paid:
                 return malformed("the body has no usable choice")
-            message = {}
         self._about = value
         self._finish = completion.finish_in_any(choice, message, value)
         self._usage = completion.usage_in(value, choice)
@@ -302,8 +297,7 @@ class ChatDecoder(StreamDecoder):
         self._take_others(completion.others_in(value, choice))
         # what no delta will show, before it replaces anything
         self._beside.take(value.get("choices"), choice)
-        message = choice.get("message")
-        if isinstance(message, dict):
+        if message := completion.message_in(choice, "message"):
             self.assembly.flush()
             texts = [self.assembly.text_at(kind) for kind in (TEXT, REASONING)]
             self._beside.replace(message, [*texts, self.assembly.refusal])
@@ -350,10 +344,9 @@ class ChatDecoder(StreamDecoder):
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         """Take a delta, or a message where there is none."""
-        delta = choice.get("delta")
-        if not isinstance(delta, dict) or not delta:
-            message = choice.get("message")
-            if isinstance(message, dict):
+        delta = completion.message_in(choice, "delta", "text")
+        if not delta:
+            if message := completion.message_in(choice, "message"):
                 self._take_message(message, is_last=self._finish is not None)
             return
         text, reasoning, refusal = completion.contents(delta)

@@ -16,7 +16,7 @@ from attrs import define, evolve, field, frozen
 from rungwise.adapters.wires.chat.own import NOTHING, extras_of
 from rungwise.adapters.wires.draft import arguments_of, input_in
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.assembly.assembly import Assembly
 from rungwise.fsm.replies.assembly.items import Item
@@ -29,7 +29,7 @@ _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a message or a delta unchanged, legacy function calls included."""
-    calls = [call for call in list_of(message.get("tool_calls")) if isinstance(call, dict)]
+    calls = blocks_in(message.get("tool_calls"))
     legacy = message.get("function_call")
     if isinstance(legacy, dict) and not calls:  # some servers write one call both ways
         calls.append({"function": legacy})

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 from rungwise.adapters.wires.counts import billed
 from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in, known_word
 from rungwise.adapters.wires.json_text import as_json, mended
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.parts import blocks_in, list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.failures.failure import Failure, Reason
@@ -285,9 +285,7 @@ def own_candidates(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], i
     """
     own: list[Mapping[str, Any]] = []
     letters = 0
-    for candidate in list_of(value.get("candidates")):
-        if not isinstance(candidate, dict):
-            continue
+    for candidate in blocks_in(value.get("candidates")):
         if candidate.get("index") in (None, 0):
             own.append(candidate)
         else:

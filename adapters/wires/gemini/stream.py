@@ -42,7 +42,7 @@ from rungwise.adapters.wires.gemini.reply import (
 )
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.adapters.wires.plain.parts import blocks_in, text_in
+from rungwise.adapters.wires.plain.parts import block_in, blocks_in, text_in
 from rungwise.adapters.wires.provider_data import (
     Aside,
     copy_if_sendable,
@@ -203,10 +203,8 @@ class GeminiDecoder(StreamDecoder):
         """Take what is new of the reply: its parts, its end, and what comes besides."""
         finish = finish_in(candidate, "finishReason", ENDS)
         finish = finish or finish_in(value, "finishReason", ENDS)
-        content = candidate.get("content")
-        if isinstance(content, Mapping):
-            content = content.get("parts")
-        parts = [part for part in blocks_in(content) if isinstance(part, dict)]
+        content = block_in(candidate.get("content"))
+        parts = blocks_in(content.get("parts") or content.get("text"))
         calls = sum(call_in(part) is not None for part in parts)
         # any other number needs no look at the whole reply
         if finish and calls == self._calls > 0 and is_again(parts, self.parts(), self.provider):

@@ -25,7 +25,13 @@ from rungwise.adapters.wires.draft import (
     stop_of,
 )
 from rungwise.adapters.wires.json_text import mended
-from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import (
+    block_in,
+    blocks_in,
+    mapping_of,
+    text_in,
+    text_of_blocks,
+)
 from rungwise.adapters.wires.provider_data import Aside, MediaSoFar
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
@@ -52,8 +58,8 @@ def usage_of(value: Mapping[str, Any]) -> Usage | None:
 def calls_in(message: Any) -> list[RawCall]:
     """Return the tool calls of a message; arguments that are objects become JSON text."""
     calls_here: list[RawCall] = []
-    for call in list_of(mapping_of(message).get("tool_calls")):
-        function = mapping_of(mapping_of(call).get("function", call))
+    for call in blocks_in(mapping_of(message).get("tool_calls")):
+        function = mapping_of(call.get("function", call))
         name = text_in(function, "name")
         arguments = arguments_of(input_in(function, "arguments"))
         if name or arguments:
@@ -86,6 +92,8 @@ def _message_in(value: Mapping[str, Any]) -> Any:
     last; elsewhere it is that of an error.
     """
     message = value.get("message", value.get("response"))
+    if isinstance(message, list):
+        message = block_in(message)
     return message if "done" in value or not isinstance(message, str) else None
 
 
@@ -94,8 +102,7 @@ def _text_in(value: Mapping[str, Any], message: Any) -> str:
     it.
     """
     content = message.get("content") if isinstance(message, Mapping) else message
-    blocks = blocks_in(content or value.get("response"))
-    return "".join([text_in(block, "text") for block in blocks])
+    return text_of_blocks(content or value.get("response"))
 
 
 @define(eq=False, repr=False)

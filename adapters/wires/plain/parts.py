@@ -152,16 +152,31 @@ def blocks_in(content: Any, **members: Any) -> list[Any]:
 
     Arguments:
         content: what stands there.
-        members: of a block of text, beside `text`.
+        members: of a block of text, beside `text`; one that does not say them has them.
     """
-    if isinstance(content, str | Mapping):
-        content = [content]
     blocks = []
-    for each in list_of(content):
+    for each in list_of(content) or [content]:
         if isinstance(each, str) and each:
-            each = {**members, "text": each}
-        blocks.append(each)
+            each = {"text": each}
+        if isinstance(each, Mapping):
+            blocks.append({**members, **each} if members and "text" in each else each)
     return blocks
+
+
+def block_in(content: Any, **members: Any) -> Mapping[str, Any]:
+    """Return the first block of a content; an empty one if it has none.
+
+    Arguments:
+        content, members: as for `blocks_in`.
+    """
+    if isinstance(content, Mapping) and members.keys() <= content.keys():
+        return content
+    return next(iter(blocks_in(content, **members)), {})
+
+
+def text_of_blocks(content: Any) -> str:
+    """Return the texts in a content as one."""
+    return "".join([text_in(block, "text") for block in blocks_in(content)])
 
 
 def list_of(value: Any) -> list[Any]:

@@ -13,9 +13,12 @@ from typing import Any, Final
 import orjson
 from attrs import define, field
 
+from rungwise.fsm.replies.assembly.order import Order
+
 Piece = tuple[Any, str]
 """The kind of a text, and the text."""
 
+_NUMBER: Final = re.compile(rb'"sequence_number": ?(\d+)')
 _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes the search go back
 
 
@@ -23,20 +26,39 @@ _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes
 class AlikeLines:
     """Learn what surrounds the text of a line, and extract the text of lines like it."""
 
-    # Matches what differs in each line besides its text, such as its number. It has no groups, and
+    # Matches what differs in each line besides its text, such as its time. It has no groups, and
     # matches nothing inside of a string.
     volatile: re.Pattern[bytes] | None = None
+    # Says which number the next line has; None if lines have no numbers.
+    order: Order[Any] | None = None
     # of each such line; no line begins with the initial value
     begins: bytes = field(default=b"\n", init=False)
     ends: bytes = field(default=b"\n", init=False)  # of each such line
     kind: Any = field(default=None, init=False)  # of the text
     last: bytes = field(default=b"", init=False)  # the last such line
+    # what follows `begins`, or begins with the quote at its end
     _whole: re.Pattern[bytes] | None = field(default=None, init=False)
+    _start: int = field(default=0, init=False)  # where that begins, from the end of `begins`
+    # what surrounds the number in `begins`, or else in `ends`
+    _around: tuple[bytes, bytes] | None = field(default=None, init=False)
+    _is_first: bool = field(default=False, init=False)  # whether that is in `begins`
     _credit: int = field(default=32, init=False)
 
     def forget(self) -> None:
         """Forget what surrounds the text."""
         self.begins = self.ends = b"\n"
+        self._around = None
+
+    def expect(self, number: int | None) -> None:
+        """Expect a number in the next line; None expects what has come."""
+        if self._around is None or number is None:
+            return
+        before, behind = self._around
+        numbered = b"%b%d%b" % (before, number, behind)
+        if self._is_first:
+            self.begins = numbered
+        else:
+            self.ends = numbered
 
     def text_in(self, line: bytes) -> str | None:
         """Return the text of a line that has the learned beginning and end.
@@ -46,7 +68,7 @@ class AlikeLines:
         if self._whole is None:
             text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
         else:
-            match = self._whole.fullmatch(line)
+            match = self._whole.fullmatch(line, len(self.begins) + self._start)
             text = b"" if match is None else match[1]
         try:
             content: str = orjson.loads(text)
@@ -55,6 +77,10 @@ class AlikeLines:
             content = _bare(text[1:-1])
         if not content:
             return None
+        if self.order is not None and self._around is not None:
+            self.order.recent.append(line)
+            self.order.next += 1
+            self.expect(self.order.next)
         self._credit += 1
         self.last = line
         return content
@@ -94,15 +120,24 @@ class AlikeLines:
         self._whole = None
         if self.volatile is not None:
             self._allow(self.volatile)
+        self._around = None
+        if self.order is None:
+            return
+        for text in (self.ends, self.begins):
+            if match := _NUMBER.search(text):
+                self._around = (text[: match.start(1)], text[match.end(1) :])
+                self._is_first = text is self.begins
 
     def _allow(self, volatile: re.Pattern[bytes]) -> None:
         """Let what differs in each line be anything that the pattern matches."""
-        if not (volatile.search(self.begins) or volatile.search(self.ends)):
-            return
         heads = volatile.split(self.begins)
         tails = volatile.split(self.ends)
+        if len(heads) + len(tails) == 2:
+            return
         self.begins = heads[0]
         self.ends = tails[-1]
+        self._start = 0 if heads[1:] else -1  # the quote that opens the text
+        heads[0] = b""
         anything = b"(?:%b)" % volatile.pattern
         before = anything.join(map(re.escape, heads)).removesuffix(b'"')
         after = anything.join(map(re.escape, tails)).removeprefix(b'"')

@@ -136,9 +136,7 @@ class StreamDecoder(Decoder):
 
     def _lines(self, body: bytes) -> Reply | Failure:
         """Read a body that is no JSON as a whole: the events of a stream, with no frame around."""
-        events = b""
-        if isinstance(self._reader, EventReader):
-            events = framed(body)
+        events = framed(body) if isinstance(self._reader, EventReader) else b""
         if not events:
             return malformed("the body is not JSON, or too much of it")
         lines = type(self)(self.headers, self.provider)
@@ -300,9 +298,7 @@ class Block(Item, ABC):
         Some servers send them with the start of it [AntSeed/antseed#15]; an empty piece adds
         nothing. A call that is over and brought none has an empty object.
         """
-        text = self.arguments.text
-        if not text:
-            text = arguments_of(input_in(self.about, "input") or None)
+        text = self.arguments.text or arguments_of(input_in(self.about, "input") or None)
         if not text and self.is_over:
             text = "{}"
         return text
@@ -358,6 +354,11 @@ class BlockDecoder(StreamDecoder):
         block = self.assembly.items.begin(kind, index=index)
         block.about = dict(start or {})
         return block
+
+    def _announce(self, block: Any, text: str) -> None:
+        """Take the text that stands in the announcement of a block."""
+        if text:
+            self.assembly.announce((self.KINDS[block.kind], block.number), text)
 
     def _call(self, index: Any) -> Any:
         """Return the call that a piece of arguments belongs to, or None if there is none.

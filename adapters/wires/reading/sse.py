@@ -280,7 +280,7 @@ class EventReader(LineSplitter):
             data = _FRAMES.sub(b"", data)
         if self._pending or not (data.startswith(_OBJECT) or _is_object(data)):
             if data.strip() == _DONE and not self._pending:
-                handler.take_end()
+                self._take_end(handler)
             else:
                 self._pending += data + b"\n"
             return
@@ -298,6 +298,13 @@ class EventReader(LineSplitter):
             name = self._ignored[len(_EVENT) :].strip()
             if name:
                 value["type"] = name.decode(errors="replace")
+        self._take_object(value, data, handler)
+
+    def _take_end(self, handler: EventHandler) -> None:
+        handler.take_end()
+
+    def _take_object(self, value: dict[str, Any], data: bytes, handler: EventHandler) -> None:
+        """Hand over an event."""
         piece = None
         if not self._name:
             piece = handler.piece_in(value)

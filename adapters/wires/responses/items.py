@@ -77,7 +77,7 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
         if text_in(item, "type").endswith("_output"):
             ran.add(text_in(item, "call_id"))
     for item in items:
-        kind = item.get("type") if isinstance(item, dict) else None
+        kind = item.get("type")
         if kind == "message" and item.get("phase") == COMMENTARY:
             parts += _commentary(item, provider, refusals)
         elif kind == "message":
@@ -153,8 +153,7 @@ def _commentary(item: Mapping[str, Any], provider: str, refusals: list[str]) -> 
 
 def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a message."""
-    parts = blocks_in(item.get("content"), type=TEXTS[0])
-    return [part for part in parts if isinstance(part, dict)]
+    return blocks_in(item.get("content") or item.get("text"), type=TEXTS[0])
 
 
 def envelope_of(item: Mapping[str, Any]) -> Body:
@@ -217,10 +216,19 @@ def items_in(response: Mapping[str, Any]) -> list[Any]:
     """Return the items of a response. A bare text among them, or only in `output_text`, is a
     message.
     """
+    return items_of(response.get("output") or response.get("output_text"))
+
+
+def items_of(output: Any) -> list[Any]:
+    """Return the items in an output, which may be one alone. What has a content is a message if it
+    does not say what it is.
+    """
     items = []
-    output = response.get("output") or response.get("output_text")
-    for each in [output] if isinstance(output, str) else list_of(output):
-        items.append(as_item("assistant", each) if isinstance(each, str) else each)
+    for each in list_of(output) or [output]:
+        if isinstance(each, str) and each:
+            each = as_item("assistant", each)
+        if isinstance(each, dict):
+            items.append({"type": "message", **each} if "content" in each else each)
     return items
 
 

@@ -18,9 +18,10 @@ from rungwise.adapters.wires.chat.reply import usage_of
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import arguments_of, input_in, malformed, raw_of
 from rungwise.adapters.wires.json_text import as_json, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, text_in
+from rungwise.adapters.wires.plain.parts import block_in, list_of, text_in, text_of_blocks
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.reading.numbered import NumberedReader
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
@@ -29,6 +30,7 @@ from rungwise.adapters.wires.responses.items import (
     contents_of,
     envelope_of,
     items_in,
+    items_of,
 )
 from rungwise.adapters.wires.responses.reply import (
     ABOUT,
@@ -45,8 +47,8 @@ from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply
 from rungwise.fsm.values.usage import Usage
 
-_VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
-"""The number of an event, and the padding that hides how long its text is."""
+_PADDING: Final = re.compile(rb'"obfuscation": ?"[^"\\]*"')
+"""What hides how long the text of an event is."""
 _WEIGHT: Final = 500
 """The bytes that an item counts for, without its text."""
 _LARGEST_INDEX: Final = 100_000
@@ -90,7 +92,7 @@ class ResponsesDecoder(StreamDecoder):
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
-        self._events = EventReader(ignores_names=True, names_types=True, volatile=_VOLATILE)
+        self._events = NumberedReader(ignores_names=True, names_types=True, volatile=_PADDING)
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
@@ -157,7 +159,7 @@ class ResponsesDecoder(StreamDecoder):
                     self.assembly.held += weight_of(data)
             self._take_response(kind, value["response"])
         elif kind in _ENDS:
-            self._take_response(kind, {})
+            self._take_response(kind, dict(value))
         else:
             # what a tool of the provider's does; what the model writes there is paid for like any
             # other text
@@ -225,8 +227,8 @@ class ResponsesDecoder(StreamDecoder):
         index = _index(value.get(member))
         kind = self._kind(item, key, index)
         if is_whole:
-            self._take_whole(kind, text_in(value, "text"), is_over=is_over)
-        elif piece := text_in(value, "delta"):
+            self._take_whole(kind, text_of_blocks(value.get("text")), is_over=is_over)
+        elif piece := text_of_blocks(value.get("delta") or value.get("text")):
             self.take_piece(kind, piece)
         self._keep_logprobs(item, index, value, is_whole=is_whole)
 
@@ -262,9 +264,9 @@ class ResponsesDecoder(StreamDecoder):
         kind, member = _ARGUMENTS[name]
         item = self._item(value, kind)
         if member == "delta":
-            self.take_arguments(item, value.get(member))
+            self.take_arguments(item, input_in(value, member))
         else:
-            self.assembly.settle_arguments(item, arguments_of(value.get(member)))
+            self.assembly.settle_arguments(item, arguments_of(input_in(value, member)))
 
     def _take_refusal(self, value: Mapping[str, Any]) -> None:
         """Take a piece of a refusal, or the whole of it."""
@@ -278,9 +280,7 @@ class ResponsesDecoder(StreamDecoder):
 
     def _take_content(self, value: Mapping[str, Any]) -> None:
         """Take a part of a message as it begins or ends."""
-        part = value.get("part")
-        if not isinstance(part, dict):
-            return
+        part = block_in(value.get("part"), type="output_text")
         kind = part.get("type")
         if kind == "refusal" and text_in(part, "refusal"):
             self._take_refusal({**value, "refusal": part["refusal"]})
@@ -307,13 +307,11 @@ class ResponsesDecoder(StreamDecoder):
 
     def _take_item(self, value: Mapping[str, Any], *, is_final: bool) -> None:
         """Take an item as it begins or ends."""
-        about = value.get("item")
-        if not isinstance(about, dict):
-            return
-        id = text_in(about, "id")
-        item = self._item({**value, "item_id": id}, text_in(about, "type"), begins=not is_final)
-        self.assembly.items.name(item, id)
-        self._take_version(item, about, is_final=is_final)
+        for about in items_of(value.get("item")):
+            id = text_in(about, "id")
+            item = self._item({**value, "item_id": id}, text_in(about, "type"), begins=not is_final)
+            self.assembly.items.name(item, id)
+            self._take_version(item, about, is_final=is_final)
 
     def _take_version(
         self,
@@ -360,7 +358,7 @@ class ResponsesDecoder(StreamDecoder):
 
     def _take_output(self, output: list[Any]) -> None:
         """Take the items of the response at the end."""
-        versions = [item for item in output[:_LARGEST_INDEX] if isinstance(item, dict)]
+        versions = output[:_LARGEST_INDEX]
         names = [
             Names(*[text_in(version, name) for name in ("type", "id", "call_id", "name")])
             for version in versions

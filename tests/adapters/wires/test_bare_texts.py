@@ -140,6 +140,89 @@ STREAMED = {
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     ),
 }
+ENDED = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+STOPPED = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+PLACED = {"item_id": "i", "output_index": 0, "content_index": 0}
+DELTA = {"type": "response.output_text.delta", **PLACED, "delta": TEXT[8:]}
+ELSEWHERE = {
+    "a delta of chat": (
+        {"choices": [{"index": 0, "delta": TEXT[:8]}]},
+        {"choices": [{"index": 0, "delta": TEXT[8:], "finish_reason": "stop"}]},
+    ),
+    "the text of a completion": (
+        {"choices": [{"index": 0, "text": TEXT[:8]}]},
+        {"choices": [{"index": 0, "text": TEXT[8:], "finish_reason": "stop"}]},
+    ),
+    "a message of chat": ({"choices": [{"index": 0, "message": TEXT, "finish_reason": "stop"}]},),
+    "a block of messages": (
+        {"type": "content_block_start", "index": 0, "content_block": TEXT[:8]},
+        {"type": "content_block_delta", "index": 0, "delta": TEXT[8:]},
+        STOPPED,
+    ),
+    "a block of messages without a type": (
+        {"type": "content_block_start", "index": 0, "content_block": {"text": TEXT[:8]}},
+        {"type": "content_block_delta", "index": 0, "delta": {"text": TEXT[8:]}},
+        STOPPED,
+    ),
+    "a part of a response": (
+        {"type": "response.content_part.added", **PLACED, "part": TEXT[:8]},
+        DELTA | {"delta": {"type": "output_text", "text": TEXT}},
+        ENDED,
+    ),
+    "an item of a response": (
+        {"type": "response.output_item.done", "output_index": 0, "item": TEXT},
+        ENDED,
+    ),
+    "an item of a response without a type": (
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {"role": "assistant", "content": [TEXT[:8], TEXT[8:]]},
+        },
+        ENDED,
+    ),
+    "a response that is its last event": (
+        {**ENDED["response"], "type": ENDED["type"], "output": [TEXT]},  # type: ignore[dict-item]
+    ),
+    "one choice in place of a list": (
+        {"choices": {"index": 0, "delta": [{"text": TEXT[:8]}]}},
+        {"choices": [{"index": 0, "delta": {"text": TEXT[8:]}, "finish_reason": "stop"}]},
+    ),
+    "deltas and blocks of other names": (
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "output_text", "text": TEXT[:2]},
+        },
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text", "text": TEXT[2:8]}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "content": TEXT[8:]},
+        },
+        STOPPED,
+    ),
+    "one candidate in place of a list": (
+        {"candidates": {"content": [{"parts": [{"text": TEXT[:8]}]}]}},
+        {"candidates": [{"content": {"text": TEXT[8:]}, "finishReason": "STOP"}]},
+    ),
+    "a piece under the name of the whole": (
+        {"type": "response.output_text.delta", **PLACED, "text": TEXT[:8]},
+        DELTA,
+        ENDED,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ELSEWHERE)
+def test_a_bare_text_in_an_event_is_read(way: str) -> None:
+    for api in ("openai", "anthropic", "responses", "gemini"):
+        decoder = backend(api, "http://127.0.0.1:9/v1").decoder({})
+        shown = "".join([delta.text for delta in decoder.feed(events(*ELSEWHERE[way]))])
+        if shown:
+            assert (shown, decoder.close().text) == (TEXT, TEXT)
+            return
+    raise AssertionError("no protocol has read it")
 
 
 @pytest.mark.parametrize("api", STREAMED)
@@ -151,16 +234,26 @@ def test_a_stream_is_read_likewise(api: str) -> None:
     assert decoder.close().text == TEXT
 
 
-def test_a_block_of_converse_may_begin_with_its_text() -> None:
+@pytest.mark.parametrize("start", ["text", "bare", "nested", "outside", "all of it"])
+def test_a_block_of_converse_may_begin_with_its_text(start: str) -> None:
+    starts: dict[str, Any] = {
+        "text": {"start": {"text": TEXT[:8]}},
+        "bare": {"start": TEXT[:8]},
+        "nested": {"start": {"text": {"text": TEXT[:8]}}},
+        "outside": {"text": TEXT[:8]},
+        "all of it": {"start": {"text": 3 * TEXT}},
+    }
+    rest = 3 * TEXT if start == "all of it" else TEXT[8:]
     decoder = backend("bedrock", "http://127.0.0.1:9/v1").decoder({})
     stream = b"".join(
         [
             frame("messageStart", {"role": "assistant"}),
-            frame("contentBlockStart", {"contentBlockIndex": 0, "start": {"text": TEXT[:8]}}),
-            frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": TEXT[8:]}}),
+            frame("contentBlockStart", {"contentBlockIndex": 0, **starts[start]}),
+            frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": rest}}),
             frame("contentBlockStop", {"contentBlockIndex": 0}),
             frame("messageStop", {"stopReason": "end_turn"}),
         ]
     )
-    assert "".join([delta.text for delta in decoder.feed(stream)]) == TEXT
-    assert decoder.close().text == TEXT
+    text = 3 * TEXT if start == "all of it" else TEXT
+    assert "".join([delta.text for delta in decoder.feed(stream)]) == text
+    assert decoder.close().text == text

@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rungwise.adapters.gateway.languages.bedrock import frame
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.streams import rendered
@@ -272,3 +274,101 @@ def test_types_that_stand_in_the_names_of_events_alone(api: str, size: int) -> N
         decoder.feed(bare[start : start + size])
     came = decoder.close()
     assert (came.text, came.reasoning, calls(came)) == ("Hi there. " * 9, "Hm.", [LOOK])
+
+
+def numbered(text: str = "The heron stands still. " * 9) -> list[dict[str, Any]]:
+    """Return the events of a response of which only the numbers tell the order."""
+    said = ScriptedReply(text, tool_calls=[ToolCall("c", "look", json.dumps(OWL))], chunk_size=7)
+    data = rendered(protocols.backend("responses", "http://host/v1"), said, streams=True)
+    events = []
+    for line in data.split(b"\n"):
+        event = json.loads(line[6:]) if line.startswith(b"data: {") else {"type": "done"}
+        if event["type"] == "response.completed":
+            event["response"]["output"] = []
+        if not event["type"].endswith("done"):
+            events.append(event)
+    for number, event in enumerate(events):
+        event["sequence_number"] = number
+    return events
+
+
+def swapped(events: list[Any], every: int) -> list[Any]:
+    """Return events of which so many in a row always come backwards."""
+    groups = [events[start : start + every] for start in range(0, len(events), every)]
+    return [event for group in groups for event in reversed(group)]
+
+
+ORDERS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "as they are": lambda events: events,
+    "each twice": lambda events: [event for each in events for event in (each, each)],
+    "some once more": lambda events: [*events[:20], *events[9:]],
+    "in pairs": lambda events: [*events[:1], *swapped(events[1:], 2)],
+    "in tens": lambda events: [*events[:4], *swapped(events[4:], 10)],
+    "every other number": lambda events: [
+        {**event, "sequence_number": 2 * event["sequence_number"]} for event in events
+    ],
+    "one number for all": lambda events: [{**event, "sequence_number": 0} for event in events],
+    "the number first": lambda events: [
+        {"sequence_number": event["sequence_number"], **event} for event in events
+    ],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size", [50, 100_000])
+def test_events_of_responses_come_in_the_order_of_their_numbers(order: str, size: int) -> None:
+    events = ORDERS[order](numbered())
+    data = b"".join([b"data: " + json.dumps(event).encode() + b"\n\n" for event in events])
+    decoder: Any = protocols.backend("responses", "http://host/v1").decoder({})
+    shown = []
+    for start in range(0, len(data), size):
+        shown += decoder.feed(data[start : start + size])
+    came = decoder.close()
+    assert (came.text, calls(came)) == ("The heron stands still. " * 9, [LOOK])
+    assert "".join([delta.text for delta in shown]) == came.text
+
+
+def test_events_whose_places_are_gone_are_no_whole_reply() -> None:
+    events = numbered("The heron stands still. " * 30)
+    came = read("responses", *events[:9], *events[-2:8:-1], events[-1])
+    assert came.interrupted
+    assert came.failure.reason == "malformed"
+
+
+def test_one_call_in_place_of_a_list() -> None:
+    call = {"id": "c", "function": {"name": "look", "arguments": json.dumps(OWL)}}
+    choice = {"index": 0, "delta": {"tool_calls": call}, "finish_reason": "tool_calls"}
+    assert calls(read("openai", {"choices": [choice]}, ends=DONE)) == [LOOK]
+    assert calls(read("ollama", {"message": [{"tool_calls": call}], "done": True})) == [LOOK]
+
+
+def test_whole_arguments_of_a_response_under_another_name() -> None:
+    item = {"type": "function_call", "id": "f", "call_id": "c", "name": "look", "arguments": ""}
+    whole = {"type": "response.function_call_arguments.done", "item_id": "f"}
+    came = read(
+        "responses",
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {**whole, "output_index": 0, "input": json.dumps(OWL)},
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    )
+    assert calls(came) == [LOOK]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"message": {"content": [{"type": "text", "text": {"text": TEXT}}]}},
+        [{"message": [{"content": TEXT}]}],
+    ],
+)
+def test_a_whole_reply_of_converse_in_lists_and_texts_in_texts(output: Any) -> None:
+    assert whole("bedrock", {"output": output, "stopReason": "end_turn"}).text == TEXT
+
+
+def test_a_piece_of_converse_outside_its_delta() -> None:
+    events = [
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": "Hi "}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "text": "there."}},
+        {"messageStop": {"stopReason": "end_turn"}},
+    ]
+    assert read("bedrock", *events).text == TEXT

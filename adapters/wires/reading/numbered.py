@@ -1,0 +1,51 @@
+"""Split a stream of server-sent events with numbers: each is handed over once, in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import define, field
+
+from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
+from rungwise.fsm.replies.assembly.order import Disorder, Order
+
+Event = tuple[dict[str, Any], bytes]
+"""The object of an event, and the bytes that it came as."""
+
+
+@define(eq=False, repr=False)
+class NumberedReader(EventReader):
+    """Hand the events of one stream to its handler, in the order of their numbers."""
+
+    _order: Order[Event] = field(factory=Order, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._alike.order = self._order
+
+    def close(self, handler: EventHandler) -> None:
+        """Hand over what the end of the stream cut, and what waited for it."""
+        super().close(handler)
+        self._hand_over(self._order.release(), handler)
+
+    def _take_end(self, handler: EventHandler) -> None:
+        self._hand_over(self._order.release(), handler)
+        super()._take_end(handler)
+
+    def _take_object(self, value: dict[str, Any], data: bytes, handler: EventHandler) -> None:
+        number = value.get("sequence_number")
+        if type(number) is not int:
+            self._hand_over([*self._order.release(), (value, data)], handler)
+            return
+        try:
+            events = self._order.take(number, b"data:" + data, (value, data))
+        except Disorder:
+            handler.take_broken()
+            return
+        self._hand_over(events, handler)
+        self._alike.expect(self._order.expected)
+
+    def _hand_over(self, events: Iterable[Event], handler: EventHandler) -> None:
+        for value, data in events:
+            if not handler.finished:
+                super()._take_object(value, data, handler)
