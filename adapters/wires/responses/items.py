@@ -46,10 +46,7 @@ _ACTIONS: Final = (
     "mcp_approval_request",
 )
 """The types of items that ask the caller to act, besides calls of tools."""
-_UNFINISHED: Final = (
-    "in_progress",
-    "incomplete",
-)
+_UNFINISHED: Final = ("in_progress", "incomplete")
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 """The members of calls that a neutral call has as well."""
@@ -111,8 +108,7 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
     if kind == "image_generation_call":
         return bool(text_in(item, "result"))
     is_search = kind == "tool_search_call" and item.get("execution") == "client"
-    is_action = is_search or kind in _ACTIONS
-    if is_action:
+    if is_search or kind in _ACTIONS:
         return item.get("status") != "incomplete"
     return bool(media_parts(item, ""))
 
@@ -201,9 +197,6 @@ def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
     return [text_in(part, "text") for part in list_of(item.get(name))]
 
 
-# what goes back
-
-
 def as_item(role: str, content: str | list[Body]) -> Body:
     """Return a message as an item.
 
@@ -225,7 +218,7 @@ def items_of(output: Any) -> list[Any]:
     """
     items = []
     for each in list_of(output) or [output]:
-        if isinstance(each, str) and each:
+        if each and isinstance(each, str):
             each = as_item("assistant", each)
         if isinstance(each, dict):
             items.append({"type": "message", **each} if "content" in each else each)
@@ -333,6 +326,23 @@ class ResponseItem(Item):
         if self.kind == "reasoning":
             return {**item, **self._thoughts(text_of)}
         return item if self.is_over else None
+
+    def is_another(
+        self, version: Mapping[str, Any], index: object, text_of: Callable[[Kind], str]
+    ) -> bool:
+        """Tell whether a version under the id of this item, which some servers give to all, is that
+        of another one.
+
+        Arguments:
+            version: the version.
+            index: where it stands.
+            text_of: returns a text of the stream.
+        """
+        place = (index, text_in(version, "call_id"))
+        if not self.is_over or place == (self.index, self.call_id):
+            return False
+        own = parts_of_items([self.whole(text_of, is_done=True)], "")
+        return own != parts_of_items([version], "")
 
     def kind_of(self, key: str, index: int) -> Kind:
         """Return the kind of one of its texts.

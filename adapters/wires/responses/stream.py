@@ -193,9 +193,7 @@ class ResponsesDecoder(StreamDecoder):
     def _item(self, value: Mapping[str, Any], kind: str, *, begins: bool = False) -> Any:
         """Return the item of an event; see `Items.find`."""
         self.started = True
-        index = value.get("output_index")
-        if type(index) is not int:
-            index = None
+        index = _output_index(value)
         id = text_in(value, "item_id")
         item = self.assembly.items.find(kind, id=id, index=index, begins=begins)
         if item is None:
@@ -309,7 +307,11 @@ class ResponsesDecoder(StreamDecoder):
         """Take an item as it begins or ends."""
         for about in items_of(value.get("item")):
             id = text_in(about, "id")
-            item = self._item({**value, "item_id": id}, text_in(about, "type"), begins=not is_final)
+            kind = text_in(about, "type")
+            index = _output_index(value)
+            item = self._item({**value, "item_id": id}, kind, begins=not is_final)
+            if item.is_another(about, index, self.assembly.text_of):
+                item = self.assembly.items.begin(kind, id=id, index=index)
             self.assembly.items.name(item, id)
             self._take_version(item, about, is_final=is_final)
 
@@ -384,6 +386,12 @@ class ResponsesDecoder(StreamDecoder):
             self._response["status"] = status
         self.error = error_of(response, self.headers)
         self.done = self.finished = True
+
+
+def _output_index(value: Mapping[str, Any]) -> int | None:
+    """Return the index of an item; None for anything that is not an index."""
+    index = value.get("output_index")
+    return index if type(index) is int else None
 
 
 def _index(value: Any) -> int:

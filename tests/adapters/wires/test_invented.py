@@ -354,6 +354,26 @@ def test_whole_arguments_of_a_response_under_another_name() -> None:
     assert calls(came) == [LOOK]
 
 
+def finished(index: int, **item: Any) -> dict[str, Any]:
+    return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+COMPLETED = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+
+
+@pytest.mark.parametrize("index", [1, None, "1"])
+def test_one_id_for_all_calls_and_messages_of_a_response(index: Any) -> None:
+    call = {"type": "function_call", "id": "one", "name": "look"}
+    first = finished(0, call_id="a", arguments=json.dumps(OWL), **call)
+    second = finished(index, call_id="b", arguments="{}", **call)
+    assert calls(read("responses", first, second, COMPLETED)) == [LOOK, ("look", {})]
+    assert calls(read("responses", first, {**first, "output_index": index}, COMPLETED)) == [LOOK]
+    said = [finished(place, type="message", id="one", content=TEXT[:3]) for place in (0, 1)]
+    assert read("responses", *said, COMPLETED).text == TEXT[:3]
+    rest = finished(1, type="message", id="one", content=TEXT[3:])
+    assert read("responses", said[0], rest, COMPLETED).text == TEXT
+
+
 @pytest.mark.parametrize(
     "output",
     [
