@@ -192,10 +192,13 @@ def billed(
     for name, value in (*report.items(), *around.items()):
         if _OF_TOOLS.search(name):
             units |= _units_in(mapping_of(value))
+        elif name.startswith("num_") and not name.endswith("tokens"):
+            units |= _units_in({name: value})
         elif name in _TIERS:
             word = mapping_of(value).get("type", value)  # Bedrock puts it into an object
-            if isinstance(word, str) and word.lower() not in _USUAL:
-                tier = tier or word.lower()
+            word = word.lower().removeprefix("on_demand_") if isinstance(word, str) else ""
+            if word not in _USUAL:
+                tier = tier or word
     cost = _cost_in(report)
     if tier is None and cost is None and not units:
         return usage
@@ -209,7 +212,7 @@ def billed(
 
 _TIERS: Final = frozenset(
     [
-        *_spellings("service_tier"),
+        *_spellings("service_tier", "traffic_type"),  # the second is Vertex AI's
         "speed",
     ]
 )
@@ -221,6 +224,7 @@ _USUAL: Final = frozenset(
         "auto",
         "on_demand",
         "unspecified",
+        "traffic_type_unspecified",
     ]
 )
 """The service tiers that are billed at the usual prices."""
@@ -237,6 +241,8 @@ def _units_in(tools: Mapping[str, Any]) -> dict[str, int]:
     units: dict[str, int] = {}
     for tool, value in [*tools.items()][:_MOST_UNITS]:
         for name, count in {**mapping_of(value), "": value}.items():
+            if name.startswith("total"):
+                continue  # of the units beside it
             unit = _COUNTING.sub("", f"{tool}_{name}".lower()).strip("_")
             if count_of(count) and _UNIT.fullmatch(unit) and len(units) < _MOST_UNITS:
                 units[unit] = count_of(count)

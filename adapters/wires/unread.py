@@ -62,7 +62,7 @@ def holds_a_call(value: Any) -> bool:
             return False
         each = pending.pop()
         if isinstance(each, list):
-            pending += each[:_MOST]
+            pending += _served(each[:_MOST])
         elif isinstance(each, Mapping) and not _is_another_choice(each):
             if str(each.get("type")) in _TYPES and _is_named(each):
                 return True
@@ -79,6 +79,15 @@ def doubted(reply: Reply) -> Reply:
     if reply.tool_calls or reply.interrupted or reply.stop_reason not in _CLEAN:
         return reply
     return evolve(reply, stop_reason="unknown", stop_raw=UNREAD)
+
+
+def _served(values: list[Any]) -> list[Any]:
+    """Return the values behind Anthropic's last block of a fallback: what precedes was declined."""
+    for at in range(len(values), 0, -1):
+        block = values[at - 1]
+        if isinstance(block, Mapping) and block.get("type") == "fallback":
+            return values[at:]
+    return values
 
 
 def _is_another_choice(value: Mapping[str, Any]) -> bool:

@@ -267,6 +267,7 @@ class StreamDecoder(Decoder):
         has_halves = self.assembly.has_halves
         self.assembly = Assembly(self.ITEM)
         self.assembly.has_halves = has_halves
+        self._saw_call = False
 
     def take_halves(self) -> None:
         """Note that strings may hold half a surrogate pair from now on."""

@@ -12,6 +12,7 @@ from attrs import field, frozen, validators
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.label import short
 
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""
@@ -43,9 +44,13 @@ def _price(
     attribute: Any,
     value: Any,
 ) -> None:
+    _check(attribute.name, value)
+
+
+def _check(name: str, value: Any) -> None:
     if not is_number(value, 0, HIGHEST_PRICE):
         form = f"a finite number of 0 or more, at most {HIGHEST_PRICE:,.0f}"
-        raise ConfigurationError(f"Prices.{attribute.name} must be {form}")
+        raise ConfigurationError(f"Prices.{name} must be {form}")
 
 
 _MAY_LACK: Final = validators.optional(_price)
@@ -56,8 +61,8 @@ def _units(
     attribute: Any,
     value: Mapping[str, Any],
 ) -> None:
-    for price in value.values():
-        _price(instance, attribute, price)
+    for name, price in value.items():
+        _check(f"units[{short(name)}]", price)
 
 
 def _by_name(

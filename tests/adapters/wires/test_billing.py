@@ -127,6 +127,11 @@ CASES: Final[list[tuple[str, dict[str, Any], dict[str, Any]]]] = [
         {"server_side_tool_usage_details": {"x_search_calls": 2}},
         {"units": {"x_search": 2}},
     ),
+    (
+        "openai",  # Perplexity's, and a count of tokens, which is no unit
+        {"num_search_queries": 4, "num_cached_tokens": 9},
+        {"units": {"search": 4}},
+    ),
     ("openai", {"cost": {"total_cost": 0.5}}, {"cost": 0.5}),
     (
         "openai",  # OpenRouter with the caller's own key
@@ -139,6 +144,9 @@ CASES: Final[list[tuple[str, dict[str, Any], dict[str, Any]]]] = [
     ("anthropic", {"service_tier": "standard", "speed": "fast"}, {"tier": "fast"}),
     ("anthropic", {"service_tier": "batch"}, {"tier": "batch"}),
     ("gemini", {"serviceTier": "FLEX"}, {"tier": "flex"}),
+    ("gemini", {"trafficType": "ON_DEMAND"}, {"tier": None}),
+    ("gemini", {"trafficType": "ON_DEMAND_OFFPEAK"}, {"tier": "offpeak"}),
+    ("gemini", {"trafficType": "PROVISIONED_THROUGHPUT"}, {"tier": "provisioned_throughput"}),
 ]
 
 
@@ -168,7 +176,12 @@ WHOLE: Final[dict[str, dict[str, Any]]] = {
         "service_tier": "priority",
         "tool_usage": {
             "web_search": {"num_requests": 3},
-            "image_gen": {"input_tokens": 7, "output_tokens": 9, "input_tokens_details": {"a": 1}},
+            "image_gen": {
+                "input_tokens": 7,
+                "output_tokens": 9,
+                "total_tokens": 16,
+                "input_tokens_details": {"a": 1},
+            },
         },
     },
     "bedrock": {
@@ -272,16 +285,20 @@ def test_every_iteration_is_counted_for_its_own_model(
     assert reply_of("anthropic", report, streams=streams).usage == expected
 
 
+_AT_ONCE: Final = ("fallback", "tool_use")
+"""The blocks whose announcement holds all of them."""
+
+
 def block(index: int, kind: str, **members: Any) -> list[dict[str, Any]]:
     """Return the events of a block that comes in one piece."""
     begun = {"type": kind}
-    if kind == "fallback":
+    if kind in _AT_ONCE:
         begun |= members
     events: list[dict[str, Any]] = [
         {"type": "content_block_start", "index": index, "content_block": begun}
     ]
     for name, value in members.items():
-        if kind != "fallback":
+        if kind not in _AT_ONCE:
             delta = {"type": f"{name}_delta", name: value}
             events.append({"type": "content_block_delta", "index": index, "delta": delta})
     return [*events, {"type": "content_block_stop", "index": index}]
@@ -300,6 +317,11 @@ FALLBACKS: Final[list[list[tuple[str, dict[str, Any]]]]] = [
         ("text", {"text": TEXT}),
     ],
     [("fallback", MODELS), ("text", {"text": TEXT})],
+    [
+        ("tool_use", {"id": "t", "name": "look", "input": {"lake": "Vomb"}}),
+        ("fallback", MODELS),
+        ("text", {"text": TEXT}),
+    ],
 ]
 
 
@@ -330,7 +352,7 @@ def test_the_text_of_a_model_that_declined_is_not_joined(
     reasoning = "Reeds?" if len(blocks) > 3 else ""
     for reply in (whole, streamed):
         assert (reply.text, reply.reasoning) == (TEXT, reasoning)
-        assert reply.tool_calls == ()
+        assert (reply.tool_calls, reply.stop_reason) == ((), "stop")
     assert streamed.parts == whole.parts, "and the block goes back to its provider"
 
 

@@ -202,7 +202,7 @@ def test_prices_are_read_back_as_they_were_written(prices: Prices) -> None:
     ("wrong", "says"),
     [
         (lambda: Prices(1, 2, cache_creation_long=-1), "cache_creation_long"),
-        (lambda: Prices(1, 2, units={"x": math.nan}), "units"),
+        (lambda: Prices(1, 2, units={"x": math.nan}), r"units\['x'\]"),
         (lambda: Prices(1, 2, units=3), "table"),  # type: ignore[arg-type]
         (lambda: Prices(1, 2, models={"m": 3}), "input and output"),  # type: ignore[dict-item]
         (
