@@ -6,6 +6,7 @@ That is citations, sources, log probabilities, and whatever else a provider adds
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -43,6 +44,8 @@ _MEDIA_PLACES: Final = (
     "file_uri",
     "fileUri",
 )
+_MEDIA_KIND: Final = re.compile("(image|audio|video)(_|$)")
+"""How the types of blocks begin that need no media type."""
 _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which are for diagnosis
 
 
@@ -76,9 +79,13 @@ def media_parts(block: Any, provider: str) -> list[Part]:
 
 
 def _carries_media(block: Mapping[str, Any]) -> bool:
-    """Tell whether a block, or a member of it, has a media type beside data or a URL."""
+    """Tell whether a block, or a member of it, has data or a URL, and a media type beside it.
+
+    The type of the block may say as much.
+    """
+    is_media = _MEDIA_KIND.match(text_in(block, "type")) is not None
     for each in (block, *map(mapping_of, block.values())):
-        has_type = "/" in text_in(each, *_MEDIA_TYPES)
+        has_type = is_media or "/" in text_in(each, *_MEDIA_TYPES)
         if has_type and text_in(each, *_MEDIA_PLACES):
             return True
     return False

@@ -68,6 +68,13 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "execution": "client",
         "arguments": {"query": "herons"},
     },
+    "unheard of": {
+        "id": "br_1",
+        "type": "browser_call",
+        "call_id": "c1",
+        "status": "completed",
+        "action": {"type": "open"},
+    },
     "picture": {
         "id": "ig_1",
         "type": "image_generation_call",

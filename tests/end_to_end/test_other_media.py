@@ -98,7 +98,9 @@ WHOLE: Final[Mapping[str, tuple[str, dict[str, Any], str, str]]] = {
     ),
 }
 OWN: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
+    "filmed": ("anthropic", anthropic({"type": "video", "source": {"type": "url", "url": URL}})),
     "drawn": ("responses", response({"type": "image_generation_call", "result": DATA})),
+    "generated": ("responses", response({"type": "film_generation_call", "result": DATA})),
     "unheard of, an item": ("responses", response(UNHEARD)),
     "unheard of, in a message": ("responses", response({"type": "message", "content": [UNHEARD]})),
     "unheard of, a block": ("anthropic", anthropic(UNHEARD_TOO)),

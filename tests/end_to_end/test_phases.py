@@ -119,6 +119,14 @@ def test_what_is_not_called_commentary_is_the_answer(play: Run, phase: str | Non
 
 
 @MODES
+@pytest.mark.parametrize("phase", [None, "sketch"])
+def test_what_stands_beside_a_final_answer_is_no_part_of_it(play: Run, phase: str | None) -> None:
+    items = [said(0, FIRST, phase), said(1, TEXT, "final_answer")]
+    ended = play([reply(play.mode, *items)])
+    ended.was("done", TEXT, counts=[1], commentary=FIRST)
+
+
+@MODES
 def test_a_schema_checks_the_final_answer(mode: str) -> None:
     stage = Stage([reply(mode, *commented(answer='{"nests": 3}'))])
     with stage.provider as provider, Client([backend_at(provider)], **options_of(mode)) as client:

@@ -34,18 +34,12 @@ CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
 COMMENTARY: Final = "commentary"
-"""The phase of a message that is no part of the answer; any other is."""
+"""The phase of a message that is no part of the answer."""
+_FINAL: Final = "final_answer"
+"""The phase of a message beside which no other is part of the answer."""
 TEXTS: Final = ("output_text", "text")
 """The types of the parts of a message that are text; gateways use that of chat completions, too."""
 _TOOL_CALLS: Final = ("function_call", CUSTOM)
-_ACTIONS: Final = (
-    "computer_call",
-    "shell_call",
-    "local_shell_call",
-    "apply_patch_call",
-    "mcp_approval_request",
-)
-"""The types of items that ask the caller to act, besides calls of tools."""
 _UNFINISHED: Final = ("in_progress", "incomplete")
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
@@ -73,9 +67,11 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
     for item in items:
         if text_in(item, "type").endswith("_output"):
             ran.add(text_in(item, "call_id"))
+    has_final = any(text_in(item, "phase") == _FINAL for item in items)
     for item in items:
         kind = item.get("type")
-        if kind == "message" and item.get("phase") == COMMENTARY:
+        phase = text_in(item, "phase")
+        if kind == "message" and (phase == COMMENTARY or (has_final and phase != _FINAL)):
             parts += _commentary(item, provider, refusals)
         elif kind == "message":
             parts += _message(item, provider, refusals)
@@ -103,12 +99,17 @@ def _refusal_in(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_answer(item: Mapping[str, Any]) -> bool:
-    """Tell whether an item is a picture, or an action that the caller is to take."""
+    """Tell whether an item is a picture or the like, or an action that the caller is to take.
+
+    Only calls that the caller is to answer have a `call_id`, but for those that say who executes
+    them.
+    """
     kind = item["type"]
-    if kind == "image_generation_call":
+    if kind.endswith("_generation_call"):
         return bool(text_in(item, "result"))
-    is_search = kind == "tool_search_call" and item.get("execution") == "client"
-    if is_search or kind in _ACTIONS:
+    is_call = kind.endswith("_call") and text_in(item, "call_id") != ""
+    is_for_caller = item.get("execution") in (None, "client")
+    if (is_call and is_for_caller) or kind == "mcp_approval_request":
         return item.get("status") != "incomplete"
     return bool(media_parts(item, ""))
 
