@@ -35,6 +35,7 @@ class Generation:
     thinking: ThinkingKind
     samples: bool = True  # whether `temperature` and `top_p` can be set
     schemas: bool = True  # whether they can be held to a JSON schema
+    takes_xhigh: bool = True  # whether they know that effort
     refusal: str = "this model takes none"  # why sampling cannot be set, if it cannot
 
 
@@ -53,7 +54,7 @@ _GENERATIONS: Final = (
         schemas=False,
     ),
     Generation(model=r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", thinking="budget"),
-    Generation(model=r"claude~(sonnet|opus)~4~6(?!\d)", thinking="adaptive"),
+    Generation(model=r"claude~(sonnet|opus)~4~6(?!\d)", thinking="adaptive", takes_xhigh=False),
     Generation(model="claude", thinking="adaptive", samples=False),
     Generation(thinking="budget"),  # models of other makers that are served with this protocol
 )
@@ -191,7 +192,7 @@ def _lost_effort(
     if generation.thinking == "none":
         return {"reasoning_effort": "this model does not reason"}
     if generation.thinking == "adaptive":
-        sent = _EFFORTS[effort]
+        sent = _effort_of(effort, generation)
         if sent == effort:
             return {}
         return {f"reasoning_effort {effort}": f"it is sent as {sent}"}
@@ -330,10 +331,17 @@ def _set_effort(
     if generation.thinking == "adaptive":
         body.setdefault("thinking", {"type": "adaptive"})
         config = mapping_of(body.get("output_config"))
-        body["output_config"] = {"effort": _EFFORTS[effort], **config}
+        body["output_config"] = {"effort": _effort_of(effort, generation), **config}
     elif cap > LEAST_BUDGET and "thinking" not in body:
         budget = min(cap - 1, max(LEAST_BUDGET, int(cap * _SHARES[effort])))
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+
+
+def _effort_of(effort: str, generation: Generation) -> str:
+    """Return an effort in the words of a model that takes efforts."""
+    if effort == "xhigh" and not generation.takes_xhigh:
+        return "high"
+    return _EFFORTS[effort]
 
 
 def _set_choice(body: Body, choice: Any, parallel: Any) -> None:

@@ -17,10 +17,10 @@ from typing import Any, Final, Literal
 
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.plain.messages import read_message
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.replies.parts import MediaPart, Message, Part, TextPart
+from rungwise.fsm.replies.parts import MediaPart, Message, OpaquePart, Part, TextPart
 
 AnyMessage = PlainMessage | Message
 Place = Literal["anthropic", "bedrock", "vertex"]
@@ -100,13 +100,25 @@ def _fitted(message: AnyMessage) -> AnyMessage:
 
 def _without_documents(message: Message, given: AnyMessage) -> AnyMessage:
     """Return an answer with its documents named in words; what was given if it has none."""
-    parts: list[Part] = []
-    for part in message.parts:
-        is_document = isinstance(part, MediaPart) and part.kind == "file"
-        parts.append(TextPart(in_words(part)) if is_document else part)  # type: ignore[arg-type]
-    if message.role != "assistant" or tuple(parts) == message.parts:
+    if message.role != "assistant":
+        return given
+    parts = [_without_document(part) for part in message.parts]
+    blocks = list_of(given.get("content")) if isinstance(given, Mapping) else []
+    has_blocks = any(text_in(block, "type") == "document" for block in blocks)  # maybe of words
+    if tuple(parts) == message.parts and not has_blocks:
         return given
     return Message(message.role, parts)
+
+
+def _without_document(part: Part) -> Part:
+    """Return a document in words; anything else as it is."""
+    if isinstance(part, MediaPart) and part.kind == "file":
+        return TextPart(in_words(part))
+    block = part.block if isinstance(part, OpaquePart) else None
+    if text_in(block, "type") != "document":
+        return part
+    name = text_in(block, "title") or text_in(mapping_of(block).get("source"), "file_id")
+    return TextPart(f"(file: {name or 'not shown'})")
 
 
 def _uncited(value: Any) -> Any:

@@ -57,7 +57,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
     if "response_format" in names:
         names |= {"textFormat"}
     for name in names - {"messages", "system", "toolConfig"}:
-        leave_out(body, name)
+        leave_out(body, name.replace("output_config.", "outputConfig."))  # as the model calls it
         own_names = (name, converse.INFERENCE.get(name, name))
         for place in _PLACES:
             if place not in body:

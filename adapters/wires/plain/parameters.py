@@ -59,7 +59,8 @@ _HOLDERS: Final = frozenset(
 """Objects with members that have a meaning by themselves."""
 
 _MEANINGS: Final = _pairs(
-    "effort=reasoning_effort thinking_level=reasoning_effort stop_sequences=stop"
+    "effort=reasoning_effort thinking_level=reasoning_effort think=reasoning_effort"
+    " stop_sequences=stop"
     " user=safety_identifier user_id=safety_identifier request_metadata=metadata"
     " response_logprobs=logprobs response_modalities=modalities type=service_tier"
     " response_format="  # Gemini's, which is another thing
@@ -246,7 +247,7 @@ def _written(meaning: str, value: Any, api: str) -> Any:
     if meaning == "logprobs" and api == "responses":
         return _LOGPROBS
     if meaning == "reasoning_effort":
-        return str(value).lower()
+        return value.lower() if isinstance(value, str) else None
     return value
 
 

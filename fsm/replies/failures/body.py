@@ -66,7 +66,7 @@ _NAMED_WORDINGS: Final = (
     rf"\(s\))?:? ?{_QUOTED}",
     rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): "
     rf"{_NAME}",
-    rf"{_NAME}: extra inputs are not permitted",
+    rf"{_NAME}: (?:extra inputs are not permitted|input should be ['\"`])",
     rf"'loc': [(\[]'body', {_NAME}.{{0,60}}extra inputs",
     rf"and {_NAME} cannot both be specified",
     rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not "
@@ -74,7 +74,7 @@ _NAMED_WORDINGS: Final = (
     rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
     rf"parameters?:? {_NAME} of type ['\"`]?\w{{1,40}}['\"`]? (?:is|are) not supported",
     rf"not support (?:the )?parameter:? {_NAME}",
-    rf"not support (?:the )?{_NAME} parameter",
+    rf"not support (?:the )?{_NAME} (?:parameter|level)",
     rf"that support the provided {_NAME} value",
     r"(?:^|[.:] |\bbecause )(temperature|top_?[pk]|thinking_?\w{0,10}) (?:is|are) (?:not|no "
     r"longer) supported",
@@ -82,7 +82,7 @@ _NAMED_WORDINGS: Final = (
     r"(?:^|[.:] )(thinking) (?:level|budget)\b.{0,40}?\bnot supported",
     r"\bbudget -?\d{1,9} is invalid\. this model only works in (thinking) mode",
     r"\bdoes not support (thinking)\s*\Z",  # Ollama's
-    r"\A(think) value\b.{0,40}\bis not supported\b",
+    r"(?:^|[.:] )(think(?= value)|\w{1,40}[._]\w{1,40})(?: value)? \W\w{1,40}\W is not supported",
 )
 _NAMED: Final = tuple(Pattern(wording, re.IGNORECASE | re.MULTILINE) for wording in _NAMED_WORDINGS)
 _CONTAINERS: Final = frozenset(  # they hold parameters and are none

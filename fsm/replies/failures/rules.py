@@ -258,7 +258,8 @@ RULES: Final = (
         r"|(server|service) (is )?(too )?busy",
     ),
     # OpenAI's: tools or whole models that one of its two protocols does not take
-    # [danny-avila/LibreChat #14231, pipecat-ai/pipecat #4043].
+    # [danny-avila/LibreChat #14231, pipecat-ai/pipecat #4043]; the last one is Azure's
+    # [langchain-ai/langchain-azure #228, vanna-ai/vanna #967].
     Rule(
         "wrong_endpoint",
         _BAD_REQUEST | {404},
@@ -266,7 +267,8 @@ RULES: Final = (
         rf"|\breasoning_effort\b.{{0,80}}{_NOT_TAKEN}.{{0,80}}\btools?\b"
         rf"|{_NOT_TAKEN}.{{0,120}}\b(in|on|by|with|via) (the )?"
         r"(/?(v1/)?(chat/completions|responses)|(responses|chat completions) (api|endpoint))\b"
-        r"|\b(use|only supported (in|on|by|with|via)) (the )?(/?v1/|/)?responses\b",
+        r"|\b(use|only supported (in|on|by|with|via)) (the )?(/?v1/|/)?responses\b"
+        r"|\b(chatcompletion|responses) operation does not work with\b",
         unless=r"\bnot a chat model\b",
     ),
     Rule(
@@ -277,7 +279,7 @@ RULES: Final = (
         r"deprecated"
         r"|extra inputs are not permitted|cannot both be specified|that support the provided|no "
         r"longer supported"
-        r"|only works in thinking mode",
+        r"|only works in thinking mode|\binput should be ['\"`]|\bsupported values are:",
     ),
     Rule("model_not_found", _VAGUE, numbers=r"zai:1211|minimax:2061"),
     Rule(

@@ -85,6 +85,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "serviceTier": {"type": "flex"},
     "service_tier": "flex",
     "text": {"verbosity": "low"},
+    "think": "high",
     "thinking": {"type": "adaptive"},
     "top_k": 5,
     "user_profile_id": "u7919",
@@ -168,3 +169,10 @@ def test_a_parameter_is_sent_in_the_protocols_words_or_named(api: str, other: st
         assert bool(sent) != bool(said), (name, sent, losses)
         if api == other:
             assert said == [], name
+
+
+def test_what_ollama_is_to_think_is_an_effort_elsewhere() -> None:
+    sent, losses = sent_and_lost(Request("x", parameters={"think": "high"}), "openai")
+    assert (sent, losses) == ({"reasoning_effort": "high"}, ())
+    sent, losses = sent_and_lost(Request("x", parameters={"think": True}), "openai")
+    assert (sent, [each.partition(":")[0] for each in losses]) == ({}, ["think"])

@@ -355,6 +355,7 @@ EFFORTS = [
     (NEW, "high", {"type": "adaptive"}, "high"),
     (NEW, "max", {"type": "adaptive"}, "max"),
     (MIDDLE, "medium", {"type": "adaptive"}, "medium"),
+    (MIDDLE, "xhigh", {"type": "adaptive"}, "high"),
     (OLD, "none", None, None),
     (OLD, "low", {"type": "enabled", "budget_tokens": 1024}, None),
     (OLD, "medium", {"type": "enabled", "budget_tokens": 2048}, None),

@@ -180,6 +180,24 @@ def test_what_the_new_version_refuses_in_messages_is_said_otherwise_and_named(
     assert sum("citations of the user's, 1 x" in loss for loss in losses) == 1
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"type": "text", "media_type": "text/plain", "data": "In the reeds."}, "In the reeds."),
+        ({"type": "file", "file_id": "file_7"}, "file_7"),
+        ({"type": "content", "content": [{"type": "text", "text": "Reeds."}]}, "(file: "),
+    ],
+)
+def test_no_document_of_any_source_stays_in_an_answer(source: Any, words: str) -> None:
+    content = [{"type": "text", "text": "Here."}, {"type": "document", "source": source}]
+    history = [{"role": "assistant", "content": content}, {"role": "user", "content": "And?"}]
+    made = backend("claude-opus-5")
+    answer = body_of(made, {"role": "user", "content": "?"}, *history)["messages"][1]
+    assert set(kinds(answer)) == {"text"}
+    assert words in json.dumps(answer)
+    assert any("documents in answers, 1 x" in loss for loss in made.lost(Request(history)))
+
+
 def test_the_old_version_gets_them_as_they_are() -> None:
     body = body_of(backend(), *HISTORY)
     assert body["messages"] == HISTORY

@@ -123,6 +123,14 @@ def test_the_cap_is_the_models_own_where_nobody_gave_one() -> None:
     assert "inferenceConfig" not in sent()
 
 
+def test_an_effort_is_left_out_by_the_name_that_the_model_has_for_it() -> None:
+    parameters = {"reasoning_effort": "high"}
+    claude = Bedrock("anthropic.claude-opus-5", region="eu-north-1", api_key="k-1")
+    assert sent(to=claude, parameters=parameters)["outputConfig"] == {"effort": "high"}
+    dropped = frozenset({"output_config.effort"})
+    assert "outputConfig" not in sent(to=claude, parameters=parameters, dropped=dropped)
+
+
 OWN = [
     {"role": "user", "content": [{"text": "Which?"}, {"cachePoint": {"type": "default"}}]},
     {
