@@ -22,7 +22,13 @@ from rungwise.adapters.gateway.statuses import (
 )
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.run.result import CallError, Result, describe
-from rungwise.fsm.replies.parts import CommentaryPart, ReasoningPart, ToolCall
+from rungwise.fsm.replies.parts import (
+    CommentaryPart,
+    MediaPart,
+    OpaquePart,
+    ReasoningPart,
+    ToolCall,
+)
 from rungwise.fsm.replies.text.contents import is_json
 
 PREFIX: Final = "x-rungwise-"
@@ -112,8 +118,16 @@ def text_of(result: Result, *, is_json_wanted: bool) -> str:
     return result.text if is_bare else orjson.dumps(result.value).decode()
 
 
-def headers_of(result: Result | None, journal: str) -> dict[str, str]:
-    """Return our headers about a call; None while it runs."""
+def headers_of(
+    result: Result | None, journal: str, *, is_forwarded: bool = False
+) -> dict[str, str]:
+    """Return our headers about a call.
+
+    Arguments:
+        result: of the call; None while it runs.
+        journal: its id.
+        is_forwarded: whether the answer is passed on word for word, and loses nothing.
+    """
     headers = {f"{PREFIX}journal": journal}
     if result is None:
         return headers
@@ -125,7 +139,18 @@ def headers_of(result: Result | None, journal: str) -> dict[str, str]:
     lost: list[str] = []
     for losses in result.journal.setting.links.losses:
         lost += losses or ()
+    if not is_forwarded:
+        lost += _unwritten(result)
     return {**headers, **header_of_losses(lost)}
+
+
+def _unwritten(result: Result) -> Iterator[str]:
+    """Name what of an answer is neither text nor a call, and is not written."""
+    for part in result.message.parts:
+        if isinstance(part, MediaPart):
+            yield f"{part.kind} in the answer: it has no form here"
+        elif isinstance(part, OpaquePart) and part.is_answer:
+            yield "a provider's own part of the answer: it has no form here"
 
 
 def header_of_losses(losses: Iterable[str]) -> dict[str, str]:

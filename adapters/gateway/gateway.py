@@ -210,7 +210,10 @@ def _check_models(client: Client, body: Mapping[str, Any]) -> None:
     for model in models_in(body):
         is_priced = any(each.model_named(model) is not None for each in prices)
         if model not in allowed and not is_priced:
-            raise ConfigurationError(f"{label(model)!r} is no model of the chain: leave it out")
+            raise ConfigurationError(
+                f"{label(model)!r} is no model of the chain: leave it out, "
+                "or name its prices in the `models` of a backend's Prices"
+            )
 
 
 def _options_in(

@@ -193,11 +193,11 @@ _RESPONSES: Final = Fields(
         "input": _messages,
         "instructions": _before,
         "tools": _take_tools,
-        "reasoning": _parts("reasoning", "summary generate_summary", effort=_effort),
+        "reasoning": _parts("reasoning", "summary generate_summary mode context", effort=_effort),
         "text": _parts("text", "verbosity", format=_format("text.format")),
     },
-    own="include text truncation max_tool_calls reasoning metadata user service_tier "
-    "prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier",
+    own="access_programs include text truncation max_tool_calls reasoning metadata user "
+    "service_tier prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier",
     answers="top_logprobs",
     plain={
         "background": (False,),

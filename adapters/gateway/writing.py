@@ -151,7 +151,7 @@ class AnswerWriter:
         headers = {
             "content-type": "application/json",
             "x-request-id": id,
-            **headers_of(result, id),
+            **headers_of(result, id, is_forwarded=self.forward is not None),
         }
         if self.forward is not None:
             headers[f"{PREFIX}outcome"] = "forwarded"

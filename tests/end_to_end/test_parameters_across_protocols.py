@@ -201,7 +201,13 @@ def test_openais_own_host_is_not_sent_what_only_other_servers_take() -> None:
 
 ASKED: Final[Mapping[str, dict[str, Any]]] = {
     "openai": {"verbosity": "low", "logprobs": True, "top_logprobs": 2, "service_tier": "flex"},
-    "responses": {"text": {"verbosity": "low"}, "truncation": "auto", "max_tool_calls": 3},
+    "responses": {
+        "text": {"verbosity": "low"},
+        "truncation": "auto",
+        "max_tool_calls": 3,
+        "reasoning": {"mode": "pro", "context": "auto"},
+        "access_programs": ["x"],
+    },
     "anthropic": {"metadata": {"user_id": "u7"}, "top_k": 5, "inference_geo": "eu"},
     "gemini": {
         "serviceTier": "PRIORITY",
@@ -211,7 +217,8 @@ ASKED: Final[Mapping[str, dict[str, Any]]] = {
 """What programs ask for in each protocol of the transport."""
 LOST: Final[Mapping[str, str]] = {
     "openai": "verbosity logprobs top_logprobs service_tier",
-    "responses": "text.verbosity truncation max_tool_calls",
+    "responses": "text.verbosity truncation max_tool_calls reasoning.mode reasoning.context"
+    " access_programs",
     "anthropic": "top_k inference_geo",
     "gemini": "serviceTier responseLogprobs",
 }

@@ -2,6 +2,8 @@
 that is unasked.
 """
 
+import json
+
 import openai
 import pytest
 
@@ -66,6 +68,15 @@ def test_what_a_backend_could_not_be_given_is_in_a_header(stages: Stages) -> Non
             "x-rungwise-lost"
             not in post(transport, "openai", written("openai", tools=TOOLS["openai"])).headers
         )
+
+
+def test_what_of_an_answer_a_program_does_not_get_is_in_a_header(stages: Stages) -> None:
+    parts = [{"text": "A wren."}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]
+    content = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    drawn = ScriptedReply(body=json.dumps(content), headers={"content-type": "application/json"})
+    answer = posted(stages, ("gemini", [drawn]), "openai", written("openai"))
+    assert answer.json()["choices"][0]["message"]["content"] == "A wren."
+    assert "image in the answer" in answer.headers["x-rungwise-lost"]
 
 
 def test_a_request_without_a_model_is_told_to_name_one(stages: Stages) -> None:
