@@ -240,8 +240,9 @@ def _units_in(tools: Mapping[str, Any]) -> dict[str, int]:
     """Return the counts of tools by the names of their units, without the word for a count."""
     units: dict[str, int] = {}
     for tool, value in [*tools.items()][:_MOST_UNITS]:
-        for name, count in {**mapping_of(value), "": value}.items():
-            if name.startswith("total"):
+        members = mapping_of(value)
+        for name, count in {**members, "": value}.items():
+            if name.startswith("total") and len(members) > 1:
                 continue  # of the units beside it
             unit = _COUNTING.sub("", f"{tool}_{name}".lower()).strip("_")
             if count_of(count) and _UNIT.fullmatch(unit) and len(units) < _MOST_UNITS:

@@ -124,8 +124,8 @@ CASES: Final[list[tuple[str, dict[str, Any], dict[str, Any]]]] = [
     ),
     (
         "openai",
-        {"server_side_tool_usage_details": {"x_search_calls": 2}},
-        {"units": {"x_search": 2}},
+        {"server_side_tool_usage_details": {"x_search_calls": 2, "y": {"total_seconds": 9}}},
+        {"units": {"x_search": 2, "y_total_seconds": 9}},
     ),
     (
         "openai",  # Perplexity's, and a count of tokens, which is no unit
