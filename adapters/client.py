@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
-from typing import Any, Never, Unpack, overload
+from typing import Any, Never, Self, Unpack, overload
 
 from rungwise.adapters.check import Check, check_request, with_stand_ins
 from rungwise.adapters.client_clocks import Clocks, checked_clocks
 from rungwise.adapters.client_options import (
+    ATTRIBUTES,
     CallOptions,
     Messages,
     check_chain,
@@ -39,9 +40,10 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result, V
 from rungwise.fsm.health.health import DEFAULT_HEALTH, BackendHealth, Health
+from rungwise.fsm.values.checks import Called
 
 
-class Client(Turns, Closing, AsyncClosing):
+class Client(Turns, Closing, AsyncClosing, Called):
     """Run model calls over a chain of backends. One client serves any number of calls, in any
     number of threads.
 
@@ -88,10 +90,12 @@ class Client(Turns, Closing, AsyncClosing):
             `jitter` are now those of `testing`.
     """
 
+    _INSTEAD = ATTRIBUTES
+
     def __init__(
         self,
         chain: Backend | Iterable[Backend],
-        *,
+        *more: Never,
         policy: Policy = DEFAULT_POLICY,
         http: HttpClient | None = None,
         async_http: AsyncHttpClient | None = None,
@@ -108,12 +112,15 @@ class Client(Turns, Closing, AsyncClosing):
         testing: Clocks | None = None,
         **removed: Never,
     ) -> None:
+        if more:
+            raise TypeError("Client() takes one chain: put its backends into a list")
         clocks = checked_clocks(testing, removed)
         chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         check_chain(chain)
         chain = with_stand_ins(chain)
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
+        check_flag("contents", contents)
         check_policy(policy)
         check_functions(observer=observer, compactor=compactor)
         check_http(http, async_http)
@@ -145,6 +152,14 @@ class Client(Turns, Closing, AsyncClosing):
         Chain.of(chain, needs_prices=policy.budget.money is not None)
         warn_of_problems(chain)
         is_made(self)
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __reduce__(self) -> Never:
+        raise TypeError("a Client is not pickled: build it where you use it")
 
     @property
     def chain(self) -> tuple[Backend, ...]:

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from rungwise.adapters.client_options import check_functions
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.checks import by_name, is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.moments import LAST
 
@@ -82,14 +82,21 @@ REAL = Clocks()
 """Those of a client outside tests."""
 
 
-_BACKEND: Final = ": give it to a backend, as in Client([rungwise.OpenAI(model)])"
-_POLICY: Final = ": say it in a policy, as in Client(chain, policy=rungwise.Policy(...))"
-INSTEAD: Final = {
-    **dict.fromkeys(("model", "api_key", "base_url", "prices", "default_headers"), _BACKEND),
-    **dict.fromkeys(("timeout", "timeouts", "max_retries", "retries", "budget"), _POLICY),
-    **dict.fromkeys(("fallbacks", "fallback", "backends", "models"), ": they follow in the chain"),
-    **dict.fromkeys(("http_client", "session"), ": it is called http, or async_http, here"),
-}
+INSTEAD: Final = by_name(
+    {
+        "give it to a backend, as in Client([rungwise.OpenAI(model)])": "model api_key base_url "
+        "prices default_headers headers parameters quota capabilities",
+        "say it in a policy, as in Client(chain, policy=rungwise.Policy(...))": "timeout timeouts "
+        "max_retries num_retries retries budget limits waits hints reserve switch_after table",
+        "they follow in the chain": "fallbacks fallback backends models",
+        "it is called http, or async_http, here": "http_client session",
+        "give it to each call, as in client.call(prompt, ...)": "deadline instructions max_tokens "
+        "messages output_type response_format response_model returns system system_prompt "
+        "temperature verdict within",
+        "give it to client.turn": "approvals executor tools",
+        "choose the method: client.stream hands out what comes": "stream streaming",
+    }
+)
 """What stands elsewhere, by the names that others have for it."""
 
 
@@ -106,7 +113,7 @@ def checked_clocks(testing: object, removed: Iterable[str]) -> Clocks:
     """
     for name in removed:
         if name not in attrs.fields_dict(Clocks):
-            near = INSTEAD.get(name, "")
+            near = f": {INSTEAD[name]}" if name in INSTEAD else ""
             raise TypeError(f"Client() got an unexpected keyword argument {name!r}{near}")
         raise TypeError(
             f"Client() has no argument {name!r}: write Client(..., "

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any, Final
 
 from rungwise.adapters.http.cancellation import Cancellation
@@ -28,7 +29,8 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Health
 from rungwise.fsm.replies.parts import Message
-from rungwise.fsm.values.checks import is_flag, is_number, is_whole
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.values.checks import by_name, is_flag, is_number, is_whole
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.secret import SecretMap
 
@@ -71,6 +73,19 @@ class CallOptions(RunOptions, total=False):
     policy: Policy | None
 
 
+ATTRIBUTES: Final = by_name(
+    {
+        "client.call(messages) returns the result, whose text is the answer": "ask beta chat "
+        "complete completion completions create generate invoke messages predict responses run",
+        "await client.acall(messages) returns the result": "acompletion agenerate ainvoke arun",
+        "client.turn(messages, tools=...) is the loop with tools": "agent run_sync run_stream",
+        "give an SDK its own HTTP client, as in "
+        "openai.DefaultHttpxClient(transport=rungwise.Transport(client))": "build_request "
+        "handle_async_request handle_request send timeout",
+    }
+)
+"""What a client does instead, by the attributes of other libraries' clients."""
+
 OF_CALLS: Final = frozenset({"system", "turn", "policy", "within", "deadline", "verdict"})
 """The options of a call that a request does not have."""
 
@@ -95,7 +110,7 @@ def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Requ
     """
     if isinstance(options.get("headers"), Mapping):
         options["headers"] = SecretMap(options["headers"])
-    if isinstance(messages, str) and not messages.strip():
+    if _is_blank(messages):
         raise ConfigurationError("the prompt is empty: write something to be answered")
     system = options.get("system")
     if system is not None:
@@ -112,11 +127,25 @@ def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Requ
     return messages
 
 
+def _is_blank(messages: object) -> bool:
+    """Tell whether a prompt is blank, or messages that have nothing but blank texts."""
+    if isinstance(messages, str):
+        return not messages.strip()
+    return isinstance(messages, list) and bool(messages) and all(map(_says_nothing, messages))
+
+
+def _says_nothing(message: object) -> bool:
+    if not isinstance(message, Mapping) or not message.keys() <= {"role", "content"}:
+        return False
+    return not str(message.get("content") or "").strip()
+
+
 def check_functions(**functions: object) -> None:
     """Refuse arguments that are not functions, and coroutine functions that nobody would await."""
     for name, value in functions.items():
-        if not callable(value) and not (value is None and name in _MAY_BE_NONE):
-            raise ConfigurationError(f"{name} must be a function, not {type(value).__name__}")
+        is_none = value is None and name in _MAY_BE_NONE
+        if isinstance(value, type) or not (callable(value) or is_none):
+            raise ConfigurationError(f"{name} must be a function, not {_kind_of(value)}")
         if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(value):
             raise ConfigurationError(
                 f"{name} must be a function, not a coroutine function, which nobody would await"
@@ -161,10 +190,15 @@ def check_flag(name: str, value: object) -> None:
 def check_chain(chain: Iterable[object]) -> None:
     """Refuse objects that are not backends, classes included."""
     for backend in chain:
-        is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
-        if not is_backend or isinstance(backend, type):
+        if isinstance(backend, type):
+            name = backend.__name__
             raise ConfigurationError(
-                f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
+                f"the chain must hold backends, not the class {name}: write {name}(model)"
+            )
+        if not callable(getattr(backend, "encode", None)) or not hasattr(backend, "identities"):
+            raise ConfigurationError(
+                "the chain must hold backends, as in [rungwise.OpenAI('gpt-5')], not "
+                f"{type(backend).__name__}"
             )
         if not hasattr(backend, "pool"):
             raise ConfigurationError(
@@ -175,9 +209,37 @@ def check_chain(chain: Iterable[object]) -> None:
 
 def check_policy(policy: object) -> Policy:
     """Return the policy; refuse anything else."""
-    if not isinstance(policy, Policy):
-        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
-    return policy
+    check_kind(policy, Policy)
+    return policy  # type: ignore[return-value] # it is one
+
+
+def check_kind(policy: object, kind: type[Any]) -> None:
+    """Refuse what is no policy of this kind, and say what would be right."""
+    if isinstance(policy, kind):
+        return
+    name = kind.__name__
+    hint = ""
+    if isinstance(policy, type):
+        hint = f": write {policy.__name__}()"
+    elif isinstance(policy, str | PurePath):
+        hint = f": load a file with {name}.load(path)"
+    elif isinstance(policy, Mapping):
+        hint = f": write {name}(...)"
+    elif policy is None:
+        hint = ": leave it out for the default"
+    elif isinstance(policy, TurnPolicy):
+        hint = ": client.turn takes that one"
+    for part, of in kind.parts.items():
+        if isinstance(policy, of):
+            hint = f": write {name}({part}=...)"
+    raise ConfigurationError(f"policy must be a {name}, not {_kind_of(policy)}{hint}")
+
+
+def _kind_of(value: object) -> str:
+    """Name the type of a value, or the class that it is."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return type(value).__name__
 
 
 def shared_of(

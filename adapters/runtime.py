@@ -231,11 +231,15 @@ class Runtime:
         driver = self.async_driver(running, running.cancellation, call.policy.timeouts)
         return (await driver.run(call)).raise_for_outcome()
 
+    run.__qualname__ = "Client.acall"  # Python names it where nobody awaits it
+
     async def run_turn(self, planned: Planned) -> TurnResult:
         """Run a turn in this event loop, and return its result or raise its error."""
         running = self.connections.in_this_loop()
         driver = self.async_turn_driver(planned, running, running.cancellation)
         return (await driver.run(planned.turn)).raise_for_outcome()
+
+    run_turn.__qualname__ = "Client.aturn"  # likewise
 
     def _settings(self, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
         """Return the arguments that drivers of threads and of event loops share."""

@@ -42,6 +42,26 @@ if TYPE_CHECKING:
 PUBLIC: Final = ("rungwise", "rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel")
 """The modules with lists of public names."""
 
+_ADVICE: Final = {
+    "make a rungwise.Client of a chain, and use its call, or acall in an event loop": "completion "
+    "acompletion chat generate ask",
+    "make a rungwise.Client of a chain; acall and astream are for event loops": "AsyncClient "
+    "Router Chain Fallback FallbackModel AsyncOpenAI AsyncAnthropic",
+    "it is rungwise.OpenAIChat with a base_url": "AzureOpenAI AsyncAzureOpenAI Azure ChatOpenAI",
+    "give tools to Client.turn": "Agent Runner tool function_tool",
+    "say it in a policy, as in rungwise.Policy(limits=rungwise.Limits(retries=2))": "retry Retry "
+    "Retrying AsyncRetrying stop_after_attempt wait_exponential wait_random_exponential",
+    "say it in a policy, as in rungwise.Policy(timeouts=rungwise.Timeouts(total=30))": "Timeout",
+    "catch a rungwise.CallError, whose result.failures say why": "APIError APIStatusError "
+    "APIConnectionError APITimeoutError AuthenticationError BadRequestError InternalServerError "
+    "NotFoundError RateLimitError RetryError",
+    "ask for a type with returns, as in client.call(prompt, returns=Bird)": "from_openai "
+    "from_provider patch",
+    "raise a rungwise.ToolError in a tool, or give the call a verdict": "ModelRetry",
+}
+_INSTEAD: Final = {name: advice for advice, names in _ADVICE.items() for name in names.split()}
+"""What takes the place of names that other libraries have."""
+
 _LISTED: Final = re.compile(r"^ +from (rungwise\S*) import \(?\s*(\w+) as \2", re.MULTILINE)
 """A line of a list: the module that defines a name, and the name."""
 
@@ -65,7 +85,9 @@ def lazy_names(
             for other in others if not name.startswith("_") else ():
                 if name in import_module(other).__all__:
                     raise AttributeError(f"{module}.{name} is now {other}.{name}")
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            instead = _INSTEAD.get(name)
+            advice = f": {instead}" if instead and module == "rungwise" else ""
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{advice}")
         home = homes[name]
         if home == module:
             return import_module(f"{module}.{name}")
@@ -91,22 +113,40 @@ def homes_of(module: str) -> dict[str, str]:
 def show_public_names() -> None:
     """Give each class and function of the lists its public name as soon as it is defined."""
     names: dict[str, dict[str, str]] = {}
+    instead = {f"rungwise.{name}": advice for name, advice in _INSTEAD.items()}
+    face = homes_of("rungwise")
     for module in PUBLIC:
         for name, home in homes_of(module).items():
             names.setdefault(home, {})[name] = module
-    sys.meta_path.insert(0, _Finder(names))
+            if name not in face:
+                instead.setdefault(f"rungwise.{name}", f"it is {module}.{name}")
+    sys.meta_path.insert(0, _Finder(names, instead))
 
 
 class _Finder:
-    """Find the modules that define public names, by the finders behind this one."""
+    """Find the modules that define public names, by the finders behind this one.
 
-    def __init__(self, names: Mapping[str, Mapping[str, str]]) -> None:
+    Python asks it for `rungwise.NAME` as well where `from rungwise import NAME` finds no such name,
+    and throws away what `__getattr__` has said of it.
+    """
+
+    def __init__(self, names: Mapping[str, Mapping[str, str]], instead: Mapping[str, str]) -> None:
         self.names = names  # the public module of each name, by the module that defines it
+        self.instead = instead  # what takes the place of names that `rungwise` does not have
 
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module that defines public names; None for any other."""
+        """Return the spec of a module that defines public names; None for any other.
+
+        Raises:
+            ImportError: it is a name that stands elsewhere, or is called otherwise.
+        """
+        if fullname in self.instead:
+            name = fullname.removeprefix("rungwise.")
+            raise ImportError(
+                f"cannot import name {name!r} from 'rungwise': {self.instead[fullname]}"
+            )
         if fullname not in self.names:
             return None
         place = sys.meta_path.index(self)

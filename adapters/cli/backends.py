@@ -135,6 +135,10 @@ def chain_in(
 def _listed_target(table: Mapping[str, Any], where: str, *, is_fallback: bool) -> Target:
     """Read the table of a backend, but for its prices and its quota."""
     for key, value in table.items():
+        if key == "api_key":
+            raise ConfigurationError(
+                f"{where}: a file holds no keys; name the variable that holds it with key_env"
+            )
         if key not in _KEYS:
             raise ConfigurationError(
                 f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}"

@@ -89,8 +89,9 @@ def _request(plain: Mapping[str, Any]) -> Request:
     """Return what a line asks, or raise a ConfigurationError."""
     for name in plain:
         if name not in _MEMBERS:
+            known = f"there are: {', '.join(sorted(_MEMBERS))}"
             raise ConfigurationError(
-                f"{short(name)} is unknown; {did_you_mean(name, _MEMBERS, 'see the docs')}"
+                f"{short(name)} is unknown; {did_you_mean(name, _MEMBERS, known)}"
             )
     if ("prompt" in plain) is ("messages" in plain):
         raise ConfigurationError("it must have either a prompt or messages")

@@ -63,6 +63,11 @@ class Durable(Closing):
         modules: Sequence[str] = (),
         concurrency: int | None = None,
     ) -> None:
+        if not isinstance(client, Client):
+            raise ConfigurationError(f"client must be a Client, not {type(client).__name__}")
+        if not isinstance(database, str | None):
+            kind = type(database).__name__
+            raise ConfigurationError(f"database must be a URL, or None, not {kind}")
         home = f"rungwise-{digest_of(setting_of(client, client.policy))[:16]}"
         engine = Engine(database, home, concurrency)
         need_dbos()

@@ -27,6 +27,9 @@ def _checked(modules: Sequence[str]) -> tuple[str, ...]:
     """Return the names of modules, or raise a ConfigurationError."""
     if isinstance(modules, str):
         raise ConfigurationError(f"modules must be a list of names, such as [{modules!r}]")
+    for module in modules:
+        if not isinstance(module, str):
+            raise ConfigurationError(f"modules must hold names of modules, not {short(module)}")
     return tuple(modules)
 
 
@@ -55,6 +58,11 @@ class Modules:
         """Return the import path of a function or class, or raise a ConfigurationError if another
         process would not find it.
         """
+        if getattr(value, "__module__", None) == "__main__":
+            raise ConfigurationError(
+                f"{what} is in the program that runs, where no other process finds it: put it into "
+                "a module, and name that in Durable(..., modules=[...])"
+            )
         path = _path(value)
         if path is None or self.found(path, what) is not value:
             raise ConfigurationError(

@@ -24,6 +24,7 @@ from rungwise.adapters.gateway.writing import LOGGER, Keep
 from rungwise.adapters.tools.beats import must_be_ping
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_flag, must
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.secret import SecretMap
 
@@ -43,7 +44,8 @@ def chains_of(client: Client | Mapping[str, Client]) -> Mapping[str, Client]:
         chains = dict(client)
     if not chains or not all(isinstance(each, Client) for each in chains.values()):
         raise ConfigurationError(
-            "give a Client, or Clients by the name of a model, with '*' for every other model"
+            "give a Client, or Clients by the name of a model, with '*' for every other model, not "
+            f"{type(client).__name__}"
         )
     return chains
 
@@ -53,7 +55,8 @@ class Gateway:
     """Answer requests."""
 
     chains: Mapping[str, Client] = field(converter=chains_of)  # by the model that selects them
-    hold: bool = False  # whether text waits until it is final
+    # whether text waits until it is final
+    hold: bool = field(default=False, validator=must("True or False", is_flag))
     keep: Keep | None = None
     # the seconds of silence after which a stream says that it lives; None for never
     ping: float | None = field(default=None, validator=must_be_ping)

@@ -17,6 +17,7 @@ from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.adapters.http.waiting import event_loop
+from rungwise.fsm.values.checks import Called, by_name
 
 if TYPE_CHECKING:
     import httpx
@@ -35,7 +36,7 @@ else:
     _Transports = object
 
 
-class Transport(Closing, AsyncClosing, _Transports):
+class Transport(Closing, AsyncClosing, Called, _Transports):
     """Answer the model calls of an SDK with calls of a client, as a transport of httpx and httpx2,
     sync and async.
 
@@ -56,6 +57,14 @@ class Transport(Closing, AsyncClosing, _Transports):
     Raises:
         ConfigurationError: `client` is neither.
     """
+
+    _INSTEAD = by_name(
+        {
+            "give it to the SDK's HTTP client, as in "
+            "openai.DefaultHttpxClient(transport=rungwise.Transport(client))": "build_request send "
+            "timeout"
+        }
+    )
 
     def __init__(self, client: Client | Mapping[str, Client], *, hold: bool = False) -> None:
         self._gateway = Gateway(client, hold)

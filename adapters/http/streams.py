@@ -4,6 +4,7 @@ grows, and its result.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing
 from threading import Lock
@@ -16,8 +17,10 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result, V
+from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.replies.reply import Discard, PartialValue, Text
 from rungwise.fsm.replies.schemas.returns import Returns
+from rungwise.fsm.values.checks import Called, by_name
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
@@ -38,13 +41,27 @@ reading is linear in the length of the text.
 
 
 @define(eq=False, repr=False)
-class RunStream(Generic[Events, End]):
+class RunStream(Called, Generic[Events, End]):
     """Hold a call or a turn, its events, and its cancellation."""
+
+    _INSTEAD = by_name(
+        {"iterate over the stream: the last event is the result": "text content choices value"}
+    )
 
     _run: Any  # the call, or the turn
     _events: Events
     cancellation: Cancellation
     _ended: bool = field(default=False, init=False)
+
+    def __del__(self) -> None:
+        if not self._run.is_over and not self._run.journal.steps:
+            kind = type(self).__name__
+            warnings.warn(
+                f"the {kind} was never read, so nothing was sent: iterate over it",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
 
     @property
     def result(self) -> End:
@@ -53,6 +70,8 @@ class RunStream(Generic[Events, End]):
         Raises:
             IllegalEvent: it has not ended.
         """
+        if not self._run.is_over:
+            raise IllegalEvent("the stream has not ended: iterate over it to its end, or close it")
         end: End = self._run.result
         return end
 

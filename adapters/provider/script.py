@@ -50,7 +50,7 @@ from rungwise.adapters.provider.fields import (
 from rungwise.adapters.provider.manners.encoder import check_manners, names_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import ToolCall
-from rungwise.fsm.values.checks import must_be_one_of
+from rungwise.fsm.values.checks import explains_names, must_be_one_of
 from rungwise.fsm.values.files import read_toml, text_of_file, toml_value
 from rungwise.fsm.values.label import short
 
@@ -63,6 +63,7 @@ After = Literal["repeat", "error", "loop"]
 _FINEST = 2**20  # parts of a second: a power of two, so that sums of pauses are not rounded
 
 
+@explains_names({})
 @frozen
 class ScriptedReply:
     """Describe one reply and how it misbehaves.

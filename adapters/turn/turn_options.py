@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.client_options import RunOptions, check_functions
+from rungwise.adapters.client_options import RunOptions, check_functions, check_kind
 from rungwise.adapters.http.streams import LoopStream, SyncStream
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.plain import stored
@@ -102,11 +102,7 @@ class Planned:
         own = options.get("policy")
         if own is None:
             own = TurnPolicy()
-        if not isinstance(own, TurnPolicy):
-            hint = ""
-            if isinstance(own, Policy):
-                hint = "; that of its calls goes into one, as in TurnPolicy(call=...)"
-            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
+        check_kind(own, TurnPolicy)
         tools = options.get("tools")
         executor = options.get("executor")
         if tools is None and executor is not None:  # the request's tools are for it

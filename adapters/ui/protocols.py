@@ -29,6 +29,7 @@ from rungwise.adapters.ui.frames import (
     json_of,
 )
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
+from rungwise.fsm.values.checks import is_flag, must
 
 TAKEN_BACK: Final = "text that was shown had to be taken back, which this stream cannot do"
 LESSER: Final = ("partial", "limit_reached")
@@ -145,8 +146,8 @@ class VercelEncoder:
     """
 
     id: str
-    resets: bool
-    hold: bool
+    resets: bool = field(validator=must("True or False", is_flag))
+    hold: bool = field(validator=must("True or False", is_flag))
     _numbers: Iterator[int] = field(factory=lambda: count(1), init=False)
     _text: str = field(default="", init=False)  # the id of the step's text
     # the parts that are not closed, by their kind: `text` or `reasoning`

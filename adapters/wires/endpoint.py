@@ -181,8 +181,13 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
             f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a "
             f"server without keys"
         )
-    if PLACEHOLDER.fullmatch(key.reveal()):
+    text = key.reveal()
+    if PLACEHOLDER.fullmatch(text):
         return "api_key is a placeholder: give the real key"
+    if text[0] == text[-1] and text[0] in "\"'":
+        return "api_key stands in quotation marks: leave them out"
+    if text.lower().startswith("bearer "):
+        return "api_key begins with 'Bearer', which is added to it: give the key alone"
     return None
 
 

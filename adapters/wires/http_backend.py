@@ -25,6 +25,26 @@ from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.schemas.narrowed import narrowed
+from rungwise.fsm.values.checks import Called, by_name
+
+ARGUMENTS: Final = by_name(
+    {
+        "it is called api_key here": "key token",
+        "it is called base_url here": "api_base azure_endpoint endpoint url",
+        "it is called headers here": "default_headers extra_headers",
+        "it is called parameters here": "extra_body model_kwargs model_settings",
+        "it goes into base_url, as in https://host/openai/v1?api-version=...": "api_version",
+        "it is a header, as in headers={'openai-organization': ...}": "organization project",
+        "give it to each call, or the backend parameters={...}": "max_completion_tokens "
+        "max_output_tokens max_tokens reasoning_effort response_format seed stop system "
+        "temperature top_p",
+        "say it in a policy, as in Policy(timeouts=Timeouts(total=30))": "request_timeout timeout",
+        "say it in a policy, as in Policy(limits=Limits(retries=2))": "max_retries num_retries "
+        "retries",
+        "give it to the Client": "async_http http http_client observer policy",
+    }
+)
+"""Where the arguments belong that the models of other libraries have."""
 
 _FORCES_TOOL: Final = Request(
     "any", tool_choice={"type": "function", "function": {"name": "answer"}}
@@ -38,7 +58,7 @@ What else they say does not matter, and they are never sent."""
 
 
 @frozen
-class HttpBackend(HttpLink):
+class HttpBackend(HttpLink, Called):
     """Speak to one model of one server over HTTP; each protocol is a subclass.
 
     Arguments:
@@ -71,6 +91,13 @@ class HttpBackend(HttpLink):
     Raises:
         ConfigurationError: a field is malformed.
     """
+
+    _INSTEAD = by_name(
+        {
+            "make a rungwise.Client of the backend, which has it": "acall astream aturn call check "
+            "stream stream_turn turn"
+        }
+    )
 
     DECODER: ClassVar[type[StreamDecoder]]
     """What reads its replies."""

@@ -9,7 +9,7 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import text, where
+from rungwise.fsm.values.checks import explains_names, text, where
 from rungwise.fsm.values.frozen_map import FrozenMap
 
 
@@ -34,6 +34,7 @@ def _rung_hints(value: Any) -> Mapping[str, str]:
     return FrozenMap(value)
 
 
+@explains_names({})
 @frozen(kw_only=True)
 class Hints:
     """Set the wording of what a call adds to the conversation.

@@ -9,6 +9,7 @@ import attrs
 
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import path_of
 from rungwise.fsm.values.files import read_toml
 from rungwise.fsm.values.label import did_you_mean, short
 
@@ -74,7 +75,13 @@ def from_mapping(
     built: dict[str, Any] = dict(extra)
     for name, value in values.items():
         if name not in names:
-            raise ConfigurationError(f"{kind.__name__}: {unknown('key', name, [*names, *others])}")
+            path = path_of(kind, name)
+            what = unknown("key", name, [*names, *others])
+            if isinstance(value, list) and "chain" in others:
+                what = f"unknown key {short(name)}: write [[chain.{name}]] for a backend"
+            elif path:
+                what = f"unknown key {short(name)}: it stands below [{'.'.join(path)}]"
+            raise ConfigurationError(f"{kind.__name__}: {what}")
         if name not in parts:
             built[name] = value
         elif isinstance(value, Mapping):

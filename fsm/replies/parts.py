@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import where
+from rungwise.fsm.values.checks import Called, by_name, where
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
 _NO_EXTRAS = FrozenMap()
@@ -255,7 +255,7 @@ _ROLES = get_args(Role)
 
 
 @frozen
-class Message:
+class Message(Called):
     """Hold one message of a conversation in parts: a reply, or a message that a rung or a turn
     adds.
 
@@ -269,6 +269,8 @@ class Message:
     Raises:
         ConfigurationError: the role is unknown, or one of the parts is no part.
     """
+
+    _INSTEAD = by_name({"it is called parts here, and text without all else": "content"})
 
     role: Role
     parts: tuple[Part, ...] = field(repr=False, converter=as_parts)

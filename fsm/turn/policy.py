@@ -12,6 +12,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.policy_values import from_toml
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.checks import (
     brief_repr,
@@ -168,3 +169,12 @@ class TurnPolicy:
 
 
 DEFAULT_TURN_POLICY = TurnPolicy()
+
+
+def check_policy(policy: object) -> None:
+    """Refuse what is neither a policy of calls nor one of turns."""
+    if not isinstance(policy, Policy | TurnPolicy):
+        kind = type(policy).__name__
+        raise ConfigurationError(
+            f"policy must be a Policy or a TurnPolicy, not {kind}; see Policy.load"
+        )

@@ -21,7 +21,16 @@ from rungwise.fsm.replies.schemas.given import Arguments, Misfit, Schema, quoted
 from rungwise.fsm.replies.schemas.hints import HintedSchema
 from rungwise.fsm.replies.text.contents import exact
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
-from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
+from rungwise.fsm.values.checks import (
+    LARGEST,
+    OF_TOOLS,
+    explains_names,
+    is_flag,
+    is_number,
+    is_text,
+    must,
+    or_none,
+)
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import did_you_mean, label, short
 
@@ -60,6 +69,7 @@ def _parameters(value: Any) -> Mapping[str, Any] | None:
     return copy
 
 
+@explains_names(OF_TOOLS)
 @frozen(kw_only=True)
 class Tool:
     """Declare a tool.
@@ -176,6 +186,10 @@ Tools = Mapping[str, ToolLike] | Iterable[ToolLike] | None
 """The forms in which you can pass tools; a mapping in a list is a definition for an executor."""
 
 
+def _are_tools(tools: object) -> bool:
+    return isinstance(tools, Mapping) and all(isinstance(each, Tool) for each in tools.values())
+
+
 @frozen(eq=False)
 class Toolbox:
     """Hold the tools of a turn by their names.
@@ -185,7 +199,10 @@ class Toolbox:
         executor: runs the tools without a function.
     """
 
-    tools: Mapping[str, Tool] = field(factory=FrozenMap)
+    tools: Mapping[str, Tool] = field(
+        factory=FrozenMap,
+        validator=must("a mapping, as Toolbox.of(tools) makes it", _are_tools, names_class=True),
+    )
     executor: Executor | None = None
 
     @classmethod

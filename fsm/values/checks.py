@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard, TypeVar
 
 import attrs
 from attrs import Attribute
@@ -104,7 +104,7 @@ def explains_arguments(kind: _Kind) -> _Kind:
         for name, value in named.items():
             if name in names:
                 continue
-            near = _as_field_of_part(kind, parts, name, value)
+            near = _as_field_of_part(kind, name, value)
             near = near or did_you_mean(name, names, ", ".join(names))
             raise ConfigurationError(f"{kind.__name__} has no field {short(name)}: {near}")
         plain(self, **named)
@@ -113,23 +113,106 @@ def explains_arguments(kind: _Kind) -> _Kind:
     return kind
 
 
-def _as_field_of_part(
-    kind: type[Any], parts: Mapping[str, type[Any]], name: str, value: object
-) -> str:
-    """Say where an argument belongs that is a field of a part of a class; "" if it is of none.
+class Called:
+    """Say of an attribute that stands elsewhere, or is called otherwise, what takes its place."""
+
+    __slots__ = ()
+    _INSTEAD: ClassVar[Mapping[str, str]] = {}  # advice, by the names that others have
+
+    if not TYPE_CHECKING:  # which would take any name for an attribute then
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an AttributeError, with advice where there is some."""
+            kind = type(self)
+            if name in kind._INSTEAD:
+                raise AttributeError(f"{kind.__name__} has no {name!r}: {kind._INSTEAD[name]}")
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name)
+
+
+def by_name(advice: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the advice for each name, where the names stand beside their advice."""
+    return {name: said for said, names in advice.items() for name in names.split()}
+
+
+OF_TOOLS: Final = by_name(
+    {
+        "it is called function here": "callable fn func",
+        "it is called needs_approval here": "requires_approval",
+        "it is called parameters here": "args_schema input_schema schema",
+        "it is called seconds here": "timeout timeout_seconds",
+        "say it in the policy of the turn, as in TurnPolicy(faults=2)": "max_retries retries",
+    }
+)
+"""Advice for the arguments of a tool."""
+
+OF_SHARED_BUDGETS: Final = by_name(
+    {
+        "it is of the budget, as in SharedBudget(Budget(money=0.5))": "attempts money "
+        "output_tokens seconds",
+    }
+)
+"""Advice for those of a shared budget."""
+
+
+def explains_names(instead: Mapping[str, str]) -> Callable[[_Kind], _Kind]:
+    """Make an attrs class say of an argument of an unknown name what would be right.
 
     Arguments:
-        kind: the class that was built.
-        parts: its fields that are classes with fields of their own, such as `limits`.
-        name: the name of the argument, which is no field of the class.
-        value: the argument.
+        instead: advice for names that other libraries have.
     """
+
+    def explained(kind: _Kind) -> _Kind:
+        plain: Any = kind.__init__
+        fields = [each for each in attrs.fields(kind) if each.init]
+        names = [each.alias for each in fields]
+        unnamed = [each.alias for each in fields if not each.kw_only]
+
+        @wraps(plain)
+        def init(self: Any, /, *values: Any, **named: Any) -> None:
+            for name in named:
+                if name not in names:
+                    near = instead.get(name) or did_you_mean(name, names, ", ".join(names))
+                    raise TypeError(f"{kind.__name__}() has no argument {short(name)}: {near}")
+            if len(values) > len(unnamed):
+                raise TypeError(
+                    f"{kind.__name__}() takes only {', '.join(unnamed)} without a name: name the "
+                    "others"
+                )
+            plain(self, *values, **named)
+
+        kind.__init__ = init
+        return kind
+
+    return explained
+
+
+def _as_field_of_part(kind: type[Any], name: str, value: object) -> str:
+    """Say where an argument belongs that is a field of a part of a class; "" if it is of none."""
+    path = path_of(kind, name)
+    kinds = [kind]
+    for part in path:
+        kinds.append(kinds[-1].parts[part])
+    written = f"{name}={short(value)}"
+    for part, of in zip(reversed(("", *path)), reversed(kinds), strict=True):
+        written = f"{of.__name__}({written})"
+        if part:
+            written = f"{part}={written}"
+    return f"it is {written}" if path else ""
+
+
+def path_of(kind: type[Any], name: str) -> tuple[str, ...]:
+    """Return the parts of a class, from the outermost, that lead to a field of this name; nothing
+    where there is none.
+    """
+    parts: Mapping[str, type[Any]] = getattr(kind, "parts", {})
     for part, of in parts.items():
-        fields = attrs.fields_dict(of) if attrs.has(of) else of()
-        if name in fields:
-            inner = f"{of.__name__}({name}={short(value)})"
-            return f"it is {kind.__name__}({part}={inner})"
-    return ""
+        if name in (attrs.fields_dict(of) if attrs.has(of) else of()):
+            return (part,)
+    for part, of in parts.items():
+        inner = path_of(of, name)
+        if inner:
+            return (part, *inner)
+    return ()
 
 
 def where(instance: object, attribute: Attribute[Any]) -> str:

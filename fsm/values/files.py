@@ -34,7 +34,10 @@ _UNSAFE: Final = Pattern(r"[^ -~]")
 
 
 def check_size(text: str | bytes, largest: int = LARGEST) -> None:
-    """Raise a ConfigurationError if a text is too large to be read."""
+    """Raise a ConfigurationError if a text is none, or is too large to be read."""
+    if not isinstance(text, str | bytes):
+        kind = type(text).__name__
+        raise ConfigurationError(f"give its text, as path.read_text() returns it, not a {kind}")
     if len(text) > largest:
         raise ConfigurationError(
             f"larger than {largest // 1_000_000} MB, which is the most that is read of it"

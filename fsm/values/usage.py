@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
+from rungwise.fsm.values.checks import Called, by_name
+
 COUNTS: Final = (
     "input_tokens",
     "output_tokens",
@@ -20,7 +22,7 @@ COUNTS: Final = (
 
 
 @frozen
-class Usage:
+class Usage(Called):
     """Count the tokens of one attempt, or of several added up.
 
     `input_tokens` includes the cached ones, `cache_creation_tokens` those that were put into a
@@ -36,6 +38,13 @@ class Usage:
     tier that the reply states. `shares` are the parts of the counts that other models took. A sum
     of several attempts has none of these three.
     """
+
+    _INSTEAD = by_name(
+        {
+            "it is called input_tokens here": "prompt_tokens",
+            "it is called output_tokens here": "completion_tokens",
+        }
+    )
 
     input_tokens: int = 0
     output_tokens: int = 0

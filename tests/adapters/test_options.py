@@ -223,11 +223,9 @@ def test_a_request_holds_its_own_options(client: Client) -> None:
 
 
 def test_a_policy_of_another_kind_is_refused(client: Client) -> None:
-    assert (
-        refused("policy", rungwise.TurnPolicy(), client.call)
-        == "policy must be a Policy, not TurnPolicy"
-    )
-    assert refused("policy", "fast", client.astream) == "policy must be a Policy, not str"
+    told = refused("policy", rungwise.TurnPolicy(), client.call)
+    assert told == "policy must be a Policy, not TurnPolicy: client.turn takes that one"
+    told = refused("policy", "fast", client.astream)
+    assert told == "policy must be a Policy, not str: load a file with Policy.load(path)"
     told = refused("policy", rungwise.Policy(), client.turn)
-    assert told.startswith("policy must be a TurnPolicy, not Policy; ")
-    assert "TurnPolicy(call=...)" in told
+    assert told == "policy must be a TurnPolicy, not Policy: write TurnPolicy(call=...)"

@@ -53,7 +53,7 @@ def test_a_call_whose_answer_stays_wrong_raises(mode: str, api: str, serve: Any)
     assert error.text == error.result.text == WRONG
     assert len(error.reasons) == 1
     assert "wingspan_cm" in error.reasons[0]
-    assert str(error) == "partial after 1 attempt: wrong: wingspan_cm"
+    assert str(error) == "partial after 1 attempt: the answer was wrong: wingspan_cm"
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.reasons, str(again)) == (WrongAnswer, error.reasons, str(error))
 
@@ -233,7 +233,10 @@ def test_the_frames_for_a_browser_say_the_cause(returns: Any, serve: Any) -> Non
         assert (kind, end["outcome"]) == ("result", "partial")
         assert end["cause"] == "the answer was wrong, and no correction is left"
     else:
-        assert (kind, end["message"]) == ("error", "partial after 1 attempt: wrong: wingspan_cm")
+        assert (kind, end["message"]) == (
+            "error",
+            "partial after 1 attempt: the answer was wrong: wingspan_cm",
+        )
 
 
 @pytest.mark.parametrize("field", ["needs_value", "reasons"])

@@ -25,13 +25,14 @@ from rungwise.adapters.wires.anthropic.versions import (
 )
 from rungwise.adapters.wires.endpoint import Endpoint, is_header_text, is_token, read_url
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.text.contents import is_blank
+from rungwise.fsm.values.checks import explains_names
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 RESERVED: Final = {
@@ -246,6 +247,7 @@ def _is_name(value: Any) -> bool:
 
 
 @hides_arguments
+@explains_names(ARGUMENTS)
 @frozen
 class Anthropic(HttpBackend):
     """Speak Anthropic's Messages with one model.

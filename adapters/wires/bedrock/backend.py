@@ -28,12 +28,13 @@ from rungwise.adapters.wires.bedrock.signing import Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged, optional
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import explains_names
 from rungwise.fsm.values.secret import Secret, fingerprint, hides_arguments
 
 RESERVED: Final = {
@@ -157,6 +158,7 @@ def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
 
 
 @hides_arguments
+@explains_names(ARGUMENTS)
 @frozen
 class Bedrock(HttpBackend):
     """Speak Converse with one model of Amazon Bedrock; it needs `pip install 'rungwise[bedrock]'`.

@@ -12,7 +12,15 @@ from typing import Any, Final
 from attrs import evolve, field, fields, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
-from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
+from rungwise.fsm.values.checks import (
+    explains_names,
+    is_flag,
+    is_number,
+    is_text,
+    is_whole,
+    must,
+    or_none,
+)
 from rungwise.fsm.values.patterns import Pattern
 
 ANY: Final[Any] = ""
@@ -29,6 +37,7 @@ _SECONDS: Final = must(
 )
 
 
+@explains_names({})
 @frozen(kw_only=True)
 class Capabilities:
     """Describe what a model can do on a server; None means unknown.

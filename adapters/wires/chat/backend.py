@@ -20,6 +20,7 @@ from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.endpoint import is_token, optional
 from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.http_backend import ARGUMENTS
 from rungwise.adapters.wires.pairing import is_own_call
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parameters import known_parameters
@@ -30,7 +31,7 @@ from rungwise.adapters.wires.request import leave_out, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
-from rungwise.fsm.values.checks import must_be_one_of
+from rungwise.fsm.values.checks import explains_names, must_be_one_of
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 RESERVED: Final = {
@@ -150,6 +151,7 @@ def _lower_effort(effort: str, dialect: Dialect) -> str:
 
 
 @hides_arguments
+@explains_names(ARGUMENTS)
 @frozen
 class OpenAIChat(DiscoverableBackend):
     """Speak chat completions with one model of one server.

@@ -15,12 +15,13 @@ from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.gemini import parameters as gemini
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
-from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.replies.parts import Message, ToolResult
+from rungwise.fsm.values.checks import explains_names
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 DUMMY: Final = "skip_thought_signature_validator"
@@ -123,6 +124,7 @@ _METHOD: Final = re.compile(
 
 
 @hides_arguments
+@explains_names(ARGUMENTS)
 @frozen
 class Gemini(HttpBackend):
     """Speak generateContent with one model of Google's.

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from rungwise.adapters.wires import request
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.http_backend import HttpBackend
+from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
 from rungwise.adapters.wires.ollama import OPTIONS as MEMBERS
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
@@ -25,6 +25,7 @@ from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.values.checks import explains_names
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "num_predict"
@@ -145,6 +146,7 @@ _COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
 
 
 @hides_arguments
+@explains_names(ARGUMENTS)
 @frozen
 class Ollama(HttpBackend):
     """Speak Ollama's own chat with one model of one server.

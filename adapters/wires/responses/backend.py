@@ -13,6 +13,7 @@ from rungwise.adapters.wires.chat.dialect import Dialect
 from rungwise.adapters.wires.chat.dialects import dialect_of
 from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.http_backend import ARGUMENTS
 from rungwise.adapters.wires.pairing import answered
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
@@ -23,6 +24,7 @@ from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outp
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.values.checks import explains_names
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "max_output_tokens"
@@ -142,6 +144,7 @@ content is not supported with this model", 400)."""
 
 
 @hides_arguments
+@explains_names(ARGUMENTS)
 @frozen
 class OpenAIResponses(DiscoverableBackend):
     """Speak OpenAI's Responses with one model of one server.

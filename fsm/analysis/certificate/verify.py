@@ -39,7 +39,7 @@ from rungwise.fsm.engine.checker.walk import Walk, walk
 from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.schemas.returns import returns_of
-from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.policy import TurnPolicy, check_policy
 from rungwise.fsm.turn.rules import faults_of_turn
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.label import short
@@ -90,7 +90,7 @@ def verify(
     Raises:
         ConfigurationError: no backend is usable.
     """
-    _check_policy(policy)
+    check_policy(policy)
     names, prices = _backends(chain)
     calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
     keys = 1 if isinstance(chain, int) else most_keys(chain)
@@ -119,15 +119,6 @@ def verify(
     if isinstance(policy, Policy):
         return certificate
     return verify_turn(policy, certificate, prices, exhaustive=exhaustive, progress=progress)
-
-
-def _check_policy(policy: object) -> None:
-    """Refuse what is no policy."""
-    if not isinstance(policy, (Policy, TurnPolicy)):
-        kind = type(policy).__name__
-        raise ConfigurationError(
-            f"policy must be a Policy or a TurnPolicy, not {kind}; see Policy.load"
-        )
 
 
 def _with_worst(

@@ -390,7 +390,8 @@ def replay(
         return _replay_turn(journal, policy)
     if not isinstance(journal, Journal):
         raise ConfigurationError(
-            f"journal must be a Journal or a TurnJournal, not {type(journal).__name__}"
+            f"journal must be a Journal or a TurnJournal, not {type(journal).__name__}; see "
+            "Journal.from_json"
         )
     if policy is not None and not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")

@@ -14,7 +14,7 @@ from rungwise.fsm.call.budget.queue import ReservationQueue
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import LARGEST, is_number
+from rungwise.fsm.values.checks import LARGEST, OF_SHARED_BUDGETS, explains_names, is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
@@ -28,6 +28,7 @@ MOST_LEVELS = 32
 """How deep shared budgets may be nested: each attempt is reserved on every level."""
 
 
+@explains_names(OF_SHARED_BUDGETS)
 @define(eq=False, repr=False)
 class SharedBudget:
     """Keep many calls under one set of ceilings: a batch, a session, a turn within it. It is never
@@ -75,9 +76,8 @@ class SharedBudget:
             if not isinstance(text, str):
                 raise ConfigurationError(f"{field_name} must be a text, not {type(text).__name__}")
         if self.without_store not in ("refuse", "continue"):
-            raise ConfigurationError(
-                f"without_store must be 'refuse' or 'continue', not {short(self.without_store)}"
-            )
+            given = short(self.without_store)
+            raise ConfigurationError(f"without_store must be 'refuse' or 'continue', not {given}")
         if within is None:
             called = "the shared budget"
             around: tuple[Ledger, ...] = ()

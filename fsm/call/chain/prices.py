@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -11,11 +12,13 @@ import attrs
 from attrs import field, frozen, validators
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.checks import by_name, explains_names, is_number
 from rungwise.fsm.values.label import short
 
 HIGHEST_PRICE = 1e12
 """No price may exceed this."""
+
+_LEAST: Final = 1e-4  # a million tokens of the cheapest models cost a hundred times as much
 
 LONG_TO_SHORT: Final = 1.6
 """What a token that a cache holds for an hour costs, of what one costs that it holds for minutes.
@@ -98,6 +101,16 @@ def _tables(value: Any) -> Mapping[str, Prices]:
     return {name: prices_of(prices) for name, prices in _table(value).items()}
 
 
+@explains_names(
+    by_name(
+        {
+            "it is called input here, for a million tokens": "input_cost_per_token prompt",
+            "it is called output here, for a million tokens": "completion output_cost_per_token",
+            "it is called cache_read here": "cached cached_input",
+            "it is called cache_creation here": "cache_write",
+        }
+    )
+)
 @frozen
 class Prices:
     """Price a backend's tokens, in one currency, for a million tokens each.
@@ -144,6 +157,13 @@ class Prices:
         validator=_units,
         hash=False,
     )
+
+    def __attrs_post_init__(self) -> None:
+        if 0 < self.input < _LEAST:
+            warnings.warn(
+                f"Prices.input is the price of a million tokens: {self.input:g} may be that of one",
+                stacklevel=4,
+            )
 
     @property
     def highest_input(self) -> float:

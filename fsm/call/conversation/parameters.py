@@ -60,15 +60,16 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
 }
 
 _ADVICE: Final[Mapping[str, str]] = {
-    "give it to the backend": "model api_key base_url api_version organization project prices "
-    "capabilities prefill first_token stall default_headers extra_query",
+    "give it to the backend": "model api_key api_base base_url api_version organization project "
+    "prices capabilities prefill first_token stall default_headers extra_query",
     "give it to the Client": "http async_http observer compactor",
     "give the Client testing=rungwise.testing.Clocks(...)": "jitter clock sleep async_sleep "
     "wall_clock",
     "make it a backend of the Client's chain": "fallbacks fallback chain backends",
     "give the messages as the first argument": "messages prompt input contents",
     "it is called system here": "instructions system_instruction system_prompt",
-    "it is called returns here, and result.value has it": "response_model output_type text_format",
+    "it is called returns here, and result.value has it": "json_schema output_schema output_type "
+    "response_model result_type schema text_format",
     "it is called max_tokens here, whoever is asked": "max_completion_tokens max_output_tokens "
     "num_predict maxOutputTokens",
     "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a "
@@ -83,7 +84,11 @@ _ADVICE: Final[Mapping[str, str]] = {
     "give it to the call, beside its messages": "turn within deadline policy",
     "a call has one answer: make several calls": "n candidate_count",
     "it ends what runs in threads; cancel the task instead, or leave the stream": "cancellation",
-    "it is for turns: client.turn takes it": "executor",
+    "it is for turns: client.turn takes it": "approvals executor",
+    "say it in the policy of a turn, as in client.turn(..., "
+    "policy=TurnPolicy(auto_continues=10))": "auto_continues calls_at_once calls_per_reply faults "
+    "max_iterations max_rounds max_steps max_turns recursion_limit same_calls tool_seconds "
+    "usage_limits",
     "it is called parameters here": "extra_body",
     "it is called headers here": "extra_headers",
     "it is called tool_choice here": "function_call",

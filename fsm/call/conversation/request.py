@@ -22,6 +22,8 @@ beside it.
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "model")
 """The roles of messages in any protocol; an item of OpenAI's Responses has a type instead."""
+_SAY = ("system", "developer", "user")
+"""Those whose messages are nothing but their content."""
 _LISTS = ("content", "parts", "tool_calls")
 """The members of a message that may be lists of mappings."""
 
@@ -29,7 +31,7 @@ _LISTS = ("content", "parts", "tool_calls")
 def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessage | Message, ...]:
     if isinstance(value, str):
         return (FrozenMap({"role": "user", "content": value}),)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping | Message):
         raise ConfigurationError(
             "messages must be a list of messages; got one message: put it into a list"
         )
@@ -70,6 +72,8 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
 def _check_parts(message: PlainMessage, index: int) -> None:
     """Refuse content that no protocol can read: it would be lost when the message is translated."""
     content = message.get("content")
+    if message.get("role") in _SAY and "content" not in message and "parts" not in message:
+        raise ConfigurationError(f"messages[{index}] has no 'content', which holds its text")
     if not (content is None or isinstance(content, str | list | tuple | Mapping)):
         raise ConfigurationError(
             f"messages[{index}]['content'] must be a text or a list of blocks, not "

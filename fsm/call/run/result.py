@@ -270,8 +270,10 @@ def ending_of(result: Result) -> str:
     """Describe how a call ended; quotes nothing of a reply."""
     last = result.journal.last
     cause = result.cause
-    if last.event in (RAISED, *WRONG.values()):
-        cause = last.note  # the cause quotes the reply there
+    if last.event == RAISED:
+        cause = last.note  # the cause quotes the reply there, and below
+    elif last.event in WRONG.values():
+        cause = f"the answer was {last.note}"
     said = cause or ""
     failures = "; ".join(f"{name}: {describe(each, said)}" for name, each in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"

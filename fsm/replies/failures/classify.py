@@ -187,6 +187,8 @@ def classify_exception(exception: BaseException, outer: BaseException | None = N
     found = None
     if reason in ("connection", "unreachable"):
         found = _phase_of(exception, outer)
+    elif type(exception).__name__ == _NAMES["auth"]:  # it quotes nothing
+        found = str(exception)
     return Failure(reason, message=str(exception), found=found, exception=exception)
 
 

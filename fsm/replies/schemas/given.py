@@ -33,6 +33,19 @@ if TYPE_CHECKING:
 LONGEST_FAULT: Final = 180
 MOST_COMPARED: Final = 100  # the most faults of alternatives that are searched for the nearest
 
+_ANNOTATIONS: Final = frozenset(
+    [
+        "$comment",
+        "$defs",
+        "$id",
+        "$schema",
+        "default",
+        "definitions",
+        "description",
+        "examples",
+        "title",
+    ]
+)
 _LONGEST_NAME: Final = 64
 _LONGEST_PLACE: Final = 120
 
@@ -116,8 +129,23 @@ def schema_of(schema: Mapping[str, Any], where: str) -> Schema:
         raise ConfigurationError(
             f"{where} must be the schema of an object: {{'type': 'object', ...}}"
         )
+    check_keywords(schema, where)
     whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
     return Schema(whole, validator_of(whole, where))
+
+
+def check_keywords(schema: Mapping[str, Any], where: str) -> None:
+    """Refuse a mapping without any word that limits a value, such as `{"age": "int"}`: as a schema
+    it would take anything.
+    """
+    from jsonschema.validators import Draft202012Validator, validator_for
+
+    keywords = validator_for(schema, default=Draft202012Validator).VALIDATORS.keys()
+    if not schema.keys() <= _ANNOTATIONS and keywords.isdisjoint(schema):
+        raise ConfigurationError(
+            f"{where} is no JSON schema, as in {{'type': 'object', 'properties': {{...}}}}: it has "
+            f"none of its keywords, but {label(', '.join(map(str, schema)), LONGEST_FAULT)}"
+        )
 
 
 def validator_of(schema: Mapping[str, Any], where: str) -> Any:

@@ -265,6 +265,8 @@ def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]
                 f"{where} takes {parameter.name!r} by position only; tools get their arguments by "
                 "name"
             )
+        if parameter.name == "self":
+            raise ConfigurationError(f"{where} is the method of a class: give that of an object")
         if parameter.kind in (
             Parameter.POSITIONAL_OR_KEYWORD,
             Parameter.KEYWORD_ONLY,

@@ -17,11 +17,17 @@ from typing import Any, ClassVar, Final, get_args, get_origin
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.schemas.given import Fault, Misfit, Schema, validator_of
+from rungwise.fsm.replies.schemas.given import (
+    Fault,
+    Misfit,
+    Schema,
+    check_keywords,
+    validator_of,
+)
 from rungwise.fsm.replies.schemas.validator import spend
 from rungwise.fsm.replies.text.contents import json_in
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copy
-from rungwise.fsm.values.label import label
+from rungwise.fsm.values.label import label, short
 
 VALUE: Final = "value"  # the one member of the object around a value that is none
 
@@ -47,7 +53,7 @@ class Returns(Schema):
             text = fenced[1]
         value, is_one = json_in(text)
         if not is_one:
-            raise Misfit("the answer is not JSON")
+            raise Misfit("the answer is not JSON", ["no JSON"])
         if self.is_wrapped and isinstance(value, Mapping) and value.keys() == {VALUE}:
             value = value[VALUE]
         return self.read(value)
@@ -115,6 +121,7 @@ def returns_of(returns: Any) -> Returns | None:
         # written and read again: a date is its text then, as on the wire
         written = json.dumps(sendable_copy(returns, "returns"), default=_as_json)
         schema = frozen_copy(json.loads(written), "returns")
+        check_keywords(schema, "returns")
         is_wrapped = not _is_of_object(schema)
         return Returns(
             schema=_wrapped(schema) if is_wrapped else schema,
@@ -146,7 +153,9 @@ def _typed(kind: Any) -> TypedReturns:
 
     try:
         if isinstance(kind, str | bytes | int | float | list | tuple) or inspect.isroutine(kind):
-            raise TypeError(f"{type(kind).__name__} is none")
+            raise TypeError(f"{short(kind)} is none")
+        if hasattr(kind, "model_dump") and not isinstance(kind, type):
+            raise TypeError(f"give the class {type(kind).__name__} itself")
         adapter: TypeAdapter[Any] = TypeAdapter(with_typed_dicts(kind))
         schema = adapter.json_schema(schema_generator=generator())
     except Exception as error:

@@ -21,7 +21,7 @@ from rungwise.fsm.engine.checker.branches import Branch, branches
 from rungwise.fsm.engine.checker.structure import reached_states
 from rungwise.fsm.engine.machine.declare import Rung
 from rungwise.fsm.engine.machine.table import Row, Table
-from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.policy import TurnPolicy, check_policy
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.files import read_toml
 
@@ -50,7 +50,8 @@ SAYS: Final[Mapping[str, str]] = read_toml(_FIELDS.read_text(encoding="utf-8"))
 
 
 def table_of(policy: Policy | TurnPolicy) -> Table:
-    """Return the machine that runs under a policy."""
+    """Return the machine that runs under a policy; refuse what is none."""
+    check_policy(policy)
     return TURN if isinstance(policy, TurnPolicy) else policy.table
 
 
