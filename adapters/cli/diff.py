@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -84,6 +84,17 @@ def _remember(
     "For a picture: the states and the transitions between them; or the order of guards.",
 )
 @output_option
+@click.option(
+    "--fail-if-dearer",
+    is_flag=True,
+    help="Exit with 1 if a worst case is higher now, or no longer bounded.",
+)
+@click.option(
+    "--fail-if-worse",
+    is_flag=True,
+    help="Exit with 1 if calls end worse now after some trouble: an answer (done) is better than "
+    "less than a whole one (salvaged, partial), and that than an error (any other outcome).",
+)
 def diff(
     old: Policy | TurnPolicy,
     new: Policy | TurnPolicy,
@@ -95,14 +106,16 @@ def diff(
     view: View,
     output: str | None,
     turn: bool,
+    fail_if_dearer: bool,
+    fail_if_worse: bool,
     **options: Any,
 ) -> int:
     """Show what a change of policy does, before it is merged.
 
-    One sentence sums up the change. Then follow what calls do on a 429, an empty reply or a
-    refusal, before and now; the worst cases; the fields; what each event leads to; the rows of the
-    machine that are new, gone, off or on; and the longest paths. With --journal it shows what past
-    calls would have done, as far as their journals tell.
+    The first lines sum up the change, outcomes that got worse first. Then follow what calls do on a
+    429, an empty reply or a refusal, before and now; the worst cases; the fields; what each event
+    leads to; the rows of the machine that are new, gone, off or on; and the longest paths. With
+    --journal it shows what past calls would have done, as far as their journals tell.
 
     OLD and NEW are each a POLICY.toml or module:POLICY. The word default stands for the default
     policy, for a file that is new or deleted. With --rates it adds the odds as `rungwise odds`
@@ -112,6 +125,7 @@ def diff(
     \b
     Exit codes:
       0  compared, whatever the result
+      1  what --fail-if-dearer or --fail-if-worse asks for; stderr names it
       2  bad input, or a policy that cannot be proved
 
     \b
@@ -124,26 +138,60 @@ def diff(
       rungwise diff old.toml new.toml --journal monday.json --journal tuesday.json
       rungwise diff old.toml new.toml --rates rates.toml
       rungwise diff old.toml new.toml --turn
+      rungwise diff old.toml new.toml --fail-if-dearer --fail-if-worse
+    """
+    from rungwise.fsm.analysis.review.words import worse_texts
+
+    form = _form(format, output, is_markdown=markdown)
+    changes = _compared(
+        old, new, price_list(prices).dearest, journals, rates=_rates(rates), **options
+    )
+    _show(changes, form, view, output)
+    faults: list[str] = []
+    if fail_if_worse:
+        faults += worse_texts(changes.worse)
+    if fail_if_dearer:
+        faults += _dearer(changes)
+    for fault in faults:
+        note(fault)
+    return int(bool(faults))
+
+
+def _compared(
+    old: Policy | TurnPolicy,
+    new: Policy | TurnPolicy,
+    prices: Prices | None,
+    journals: Sequence[str],
+    **options: Any,
+) -> PolicyDiff:
+    """Compare the policies.
+
+    Arguments:
+        old, new: the policies.
+        prices: at every backend.
+        journals: the files of past calls.
+        options: others of `diff_policies`.
     """
     from rungwise.fsm.analysis.review.diff import diff_policies
 
-    form = _form(format, output, is_markdown=markdown)
-    prices = price_list(prices).dearest
     for policy in (old, new):
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
     named = click.get_current_context().meta
-    changes = diff_policies(
-        old,
-        new,
-        prices=prices,
-        journals=past,
-        names=(named[f"{__name__}.old"], named[f"{__name__}.new"]),
-        rates=_rates(rates),
-        **options,
-    )
-    _show(changes, form, view, output)
-    return 0
+    names = (named[f"{__name__}.old"], named[f"{__name__}.new"])
+    return diff_policies(old, new, prices=prices, journals=past, names=names, **options)
+
+
+def _dearer(changes: PolicyDiff) -> Iterator[str]:
+    """Yield the worst cases that are higher now, of a turn and of its calls."""
+    from rungwise.fsm.analysis.certificate.certificate import backends_text
+    from rungwise.fsm.analysis.review.summary import worst_text
+
+    for part in filter(None, (changes, changes.calls)):
+        for count, worst in part.chains.items():
+            for each in worst:
+                if each.is_dearer:
+                    yield f"Dearer: a {part.table} with {backends_text(count)}. {worst_text(each)}"
 
 
 def _form(format: Form | None, output: str | None, *, is_markdown: bool) -> Form:

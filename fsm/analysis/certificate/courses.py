@@ -35,6 +35,9 @@ MOST_RUNS = 16  # different rungs in a row that a path lists
 MOST_WAITS = 5  # waits of one rung that a path lists
 PROMPT = 20  # input tokens that a reply reports, if those of the request are unknown
 
+GRADES = ("answer", "outcome", "lesser", "error")
+"""The kinds of outcomes, the best first; a call that is not played to its end is an error."""
+
 
 @frozen
 class Scene:
@@ -67,12 +70,14 @@ class PlayedTrouble:
         outcome: how it ended; None if it took more attempts than are played.
         cause: the field of the budget that ended it.
         seconds: that it took.
+        grade: the place of the outcome's kind in `GRADES`.
     """
 
     rungs: tuple[tuple[str, float], ...]
     outcome: str | None
     cause: str
     seconds: float
+    grade: int = len(GRADES) - 1
 
     @property
     def way(self) -> tuple[list[str], str | None]:
@@ -152,6 +157,25 @@ class TroubleChange:
     def is_change(self) -> bool:
         """Tell whether anything differs: the path, its waits, or its end."""
         return self.old != self.new
+
+    @property
+    def is_worse(self) -> bool:
+        """Tell whether calls end worse now, with the shortest or with the longest waits: with less
+        than an answer, with an error, or with an event that the table lacks.
+        """
+        if self.old is None or self.new is None:
+            return self.new is None
+        is_worse = self.new.least.grade > self.old.least.grade
+        return is_worse or self.new.most.grade > self.old.most.grade
+
+    @property
+    def ends(self) -> str:
+        """Write how calls end now and how before: `exhausted instead of done`."""
+        now, before = (
+            " or ".join(each.outcomes) or MORE if each else "no such event"
+            for each in (self.new, self.old)
+        )
+        return f"{now} instead of {before}"
 
 
 def scenes_of(backends: int) -> tuple[Scene, ...]:
@@ -261,7 +285,9 @@ def _play(call: Call, trouble: Trouble, scene: Scene) -> PlayedTrouble:
         return PlayedTrouble(rungs, None, "", clock.now)
     last = call.journal.last
     cause = (last.note or "") if last.event == "ran_out" else ""
-    return PlayedTrouble(rungs, call.result.outcome, cause, call.spending.elapsed)
+    outcome = call.result.outcome
+    grade = GRADES.index(call.policy.table.kind_of_end(outcome))
+    return PlayedTrouble(rungs, outcome, cause, call.spending.elapsed, grade)
 
 
 class _TroubleAnswers(Answers):

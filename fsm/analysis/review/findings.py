@@ -76,6 +76,13 @@ class WorstChange:
         is_other_figure = self.old.value != self.new.value
         return is_other_figure or self.old.ended_by != self.new.ended_by
 
+    @property
+    def is_dearer(self) -> bool:
+        """Tell whether the figure is higher now, or no longer bounded."""
+        old = self.old.value
+        new = self.new.value
+        return old is not None and (new is None or new > old)
+
 
 @frozen
 class RowGroup:
@@ -178,8 +185,8 @@ class EventChange:
 
 
 Tone = Literal["more", "less", "same", "added", "removed", "note"]
-"""The kind of a finding: a worst case that rises or falls; something the same, new, gone, or other
-than before.
+"""The kind of a finding: a worst case that rises or falls, or an outcome that got worse; something
+the same, new, gone, or other than before.
 """
 
 
@@ -240,6 +247,12 @@ class Findings:
     def worst(self) -> tuple[WorstChange, ...]:
         """Return the worst cases for the number of backends in the headline."""
         return self.chains[self.backends]
+
+    @property
+    def worse(self) -> tuple[TroubleChange, ...]:
+        """Return the troubles that end worse now, for a turn those of its calls."""
+        troubles = self.troubles if self.calls is None else self.calls.troubles
+        return tuple(each for each in troubles if each.is_worse)
 
     @property
     def is_empty(self) -> bool:

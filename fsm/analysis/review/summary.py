@@ -55,7 +55,6 @@ PLAYED = (
 )
 FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts", "reserve")
 """The groups of fields in order of weight; others follow."""
-MOST_EVENTS = 3  # how many events the headline names
 LONGEST_NAME = 120  # characters of the name of a policy
 LEAST_WAIT = 0.05  # seconds; anything less would be shown as 0.0 s
 
@@ -70,7 +69,7 @@ KINDS = {
 
 
 def headline(findings: Findings) -> str:
-    """Say in one sentence what a change does."""
+    """Say in short what a change does: first which outcomes got worse, then all else."""
     if findings.is_empty and (findings.calls is None or findings.calls.is_empty):
         return NOTHING
     if not findings.is_effective:
@@ -84,7 +83,10 @@ def headline(findings: Findings) -> str:
     parts += _rows_in_short(findings)
     if findings.calls is not None:
         parts += [f"{each} in its calls" for each in _rows_in_short(findings.calls)]
-    return "; ".join(parts) + "."
+    text = "; ".join(parts) + "."
+    if findings.worse:
+        return f"Outcomes got worse. {words.worse_in_short(findings.worse)}. {text}"
+    return text
 
 
 def _bounds_in_short(findings: Findings) -> str:
@@ -115,11 +117,7 @@ def _rows_in_short(findings: Findings) -> Iterator[str]:
     if back:
         yield f"{counted(back, 'row')} can be taken now"
     if findings.reordered:
-        names = list(dict.fromkeys(event for event, _ in findings.reordered))
-        listed = ", ".join(names[:MOST_EVENTS])
-        if len(names) > MOST_EVENTS:
-            listed += f" and {len(names) - MOST_EVENTS} others"
-        yield f"the order of {listed} changes"
+        yield f"the order of {words.listed(event for event, _ in findings.reordered)} changes"
     events = sum(each.leads_elsewhere for each in findings.events)
     if events:
         verb = "leads" if events == 1 else "lead"
@@ -128,6 +126,8 @@ def _rows_in_short(findings: Findings) -> Iterator[str]:
 
 def highlights(findings: Findings) -> Iterator[Highlight]:
     """Yield what a reviewer must know first, one sentence each."""
+    for text in words.worse_texts(findings.worse):
+        yield Highlight("more", text)
     if findings.odds is not None:
         what = "Calls" if findings.calls is None else "Turns"
         yield Highlight("note", f"{what}, probably: {findings.odds.summary.replace('->', 'to')}.")
@@ -158,7 +158,7 @@ def _worst_findings(findings: Findings) -> Iterator[Highlight]:
         tone: Tone = "note"
         if change.factor is not None:
             tone = "more" if change.factor > 1 else "less"
-        yield Highlight(tone, _worst_text(change))
+        yield Highlight(tone, worst_text(change))
     for text in _fields_in_short(findings.fields):
         yield Highlight("note", text)
     if not changed:
@@ -234,10 +234,12 @@ def _change(change: Change) -> str:
     return "has another wording"
 
 
-def _worst_text(change: WorstChange) -> str:
+def worst_text(change: WorstChange) -> str:
     """Say how a worst case changes, and whether a lower budget may end more calls."""
-    text = f"{words.capitalized(change.name)}: at most {amount(change.new)}"
-    text += f", before {amount(change.old)}"
+    now = amount(change.new)
+    if change.new.value is not None:
+        now = f"at most {now}"
+    text = f"{words.capitalized(change.name)}: {now}, before {amount(change.old)}"
     if change.factor is not None:
         text += f" ({words.factor_text(change)} ×)"
     budget = f"budget.{change.name.replace(' ', '_')}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rungwise.fsm.analysis.certificate.certificate import counted, duration
+from rungwise.fsm.analysis.certificate.courses import TroubleChange
 from rungwise.fsm.analysis.review.findings import RowGroup, WorstChange
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.engine.machine.table import Row
 
 MOST_NAMED = 6  # how many rows a sentence names
+MOST_IN_HEADLINE = 3  # how many events or troubles a headline names
 CONTEXT = 3  # equal words to show on either side of different ones
 
 MEANINGS: Mapping[str, tuple[str, str]] = {
@@ -104,6 +106,31 @@ def factor_text(change: WorstChange) -> str:
     if 0.995 <= factor < 1.005:
         return "just over 1" if factor > 1 else "just under 1"
     return f"{factor:.3g}" if factor > 1 else f"{factor:.2g}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Name a few things for a headline, and count the others."""
+    names = list(dict.fromkeys(names))
+    text = ", ".join(names[:MOST_IN_HEADLINE])
+    if len(names) > MOST_IN_HEADLINE:
+        text += f" and {len(names) - MOST_IN_HEADLINE} others"
+    return text
+
+
+def worse_in_short(worse: Iterable[TroubleChange]) -> str:
+    """Name the troubles that end worse now, and how they end."""
+    groups: dict[str, list[str]] = {}
+    for each in worse:
+        groups.setdefault(each.ends, []).extend(each.names)
+    return capitalized("; ".join(f"{listed(names)}: {how}" for how, names in groups.items()))
+
+
+def worse_texts(worse: Iterable[TroubleChange]) -> list[str]:
+    """Say how troubles end worse now: a sentence for each scene, and for each change in it."""
+    groups: dict[str, list[str]] = {}
+    for each in worse:
+        groups.setdefault(f"{each.ends} ({each.scene})", []).extend(each.names)
+    return [f"Worse: {how}: {'; '.join(names)}." for how, names in groups.items()]
 
 
 def row_short(row: Row) -> str:

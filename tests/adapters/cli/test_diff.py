@@ -82,12 +82,25 @@ def test_the_end_of_a_file_says_what_is_written(
     assert holds in written
 
 
-def test_default_names_the_default_policy(files: tuple[str, str]) -> None:
-    assert "| `limits.retries` | `3` | `9` |" in invoke("diff", "default", files[1], *ONE).stdout
-    assert (
-        printed("diff", "default", "default", *ONE)
-        == "Nothing changes: the two policies are the same.\n"
+def test_a_policy_that_is_dearer_or_ends_worse_than_the_default_fails_if_asked(
+    tmp_path: Path,
+) -> None:
+    new = tmp_path / "new.toml"
+    new.write_text("[limits]\nrepairs = 0\n[budget]\nattempts = 30\n")
+    flags = ("--fail-if-dearer", "--fail-if-worse")
+    result = invoke("diff", "default", new, *ONE, *flags)
+    worse, dearer, *_ = result.stderr.splitlines()
+    trouble = "400 that names a different parameter each time"
+    how = "failed instead of done (with one backend, the first attempt fails)"
+    assert result.exit_code == 1
+    assert worse == f"Worse: {how}: {trouble}."
+    assert dearer.startswith("Dearer: a call with one backend. Attempts: at most 30, before 24 (")
+    assert "| `limits.repairs` |" in result.stdout
+    assert result.stdout.startswith(
+        f"**Outcomes got worse. {trouble}: failed instead of done. With one backend, this change"
     )
+    same = printed("diff", "default", "default", *ONE, *flags)
+    assert same == "Nothing changes: the two policies are the same.\n"
 
 
 @pytest.mark.full

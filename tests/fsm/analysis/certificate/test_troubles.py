@@ -12,6 +12,9 @@ from rungwise import Budget, Limits, Policy, Prices, Waits
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.analysis.certificate import courses, troubles
 from rungwise.fsm.analysis.certificate.courses import (
+    GRADES,
+    Course,
+    PlayedTrouble,
     Scene,
     TroubleChange,
     course_of,
@@ -146,3 +149,33 @@ def test_each_made_up_reply_causes_its_event(event: str) -> None:
     call.begin()
     call.receive(troubles.reply_of(event, 1, "odd"))
     assert call.journal.steps[1].event == event
+
+
+def ending(least: str | None, most: str | None = "done") -> Course:
+    """Return a course whose calls end so with the shortest and with the longest waits."""
+    played = []
+    for outcome in (least, most):
+        kind = "error" if outcome is None else CALL.kind_of_end(outcome)
+        played.append(PlayedTrouble((("ask", 0.0),), outcome, "", 0.0, GRADES.index(kind)))
+    return Course(*played)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_worse"),
+    [
+        (ending("done"), ending("partial"), True),
+        (ending("salvaged"), ending("partial"), False),
+        (ending("partial"), ending("over_budget"), True),
+        (ending("partial"), ending(None), True),
+        (ending("done"), ending("done", "failed"), True),
+        (ending("exhausted"), ending("refused"), False),
+        (ending("failed"), ending("done"), False),
+        (ending("done"), None, True),
+        (None, ending("failed"), False),
+    ],
+)
+def test_less_than_an_answer_is_worse_and_an_error_is_worse_still(
+    old: Course | None, new: Course | None, is_worse: bool
+) -> None:
+    change = TroubleChange(("429",), Scene("every attempt", 1), old, new)
+    assert change.is_worse is is_worse

@@ -25,6 +25,7 @@ from rungwise.core import PlainLink, PolicyDiff, Row
 from rungwise.fsm.analysis.certificate.certificate import duration
 from rungwise.fsm.analysis.certificate.shown.settings import says_of, value_text
 from rungwise.fsm.analysis.review.diff import events_of, redeclared, waits_of
+from rungwise.fsm.analysis.review.summary import worst_text
 from rungwise.fsm.analysis.review.words import words_that_differ
 from rungwise.fsm.call.table import NUDGE
 
@@ -255,10 +256,13 @@ def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
         assert "money: not known; a backend of the chain has no prices" in text
 
 
-def test_a_bound_that_is_new_has_no_factor() -> None:
+def test_a_bound_that_is_new_has_no_factor_and_one_that_is_gone_is_dearer() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=Budget(output_tokens=9000)), 1)
     tokens = next(change for change in found.worst if change.name == "output tokens")
-    assert (tokens.factor, tokens.is_change) == (None, True)
+    assert (tokens.factor, tokens.is_change, tokens.is_dearer) == (None, True, False)
+    gone = evolve(tokens, old=tokens.new, new=tokens.old)
+    assert gone.is_dearer
+    assert worst_text(gone) == "Output tokens: not known, before 9,000."
     assert "| output tokens | not known | 9,000 (budget.output_tokens) | ? |" in found.to_markdown()
 
 

@@ -34,6 +34,11 @@ QUESTIONS = [
         "Seconds: at most 91 s, before 901 s (15 min) (0.1 ×); more calls may end over_budget.",
     ),
     (
+        "what ends worse now?",
+        "▲ Worse: refused instead of done (the first backend fails each time, the next one "
+        "answers): a refusal.",
+    ),
+    (
         "what happens on a 429 now?",
         "429; 503; 529 retry (2 s), fallback → ✓ done 3 attempts, 2 to 3 s retry (1 s), fallback → "
         "✓ done 3 attempts, 1 to 1.5 s",
@@ -79,6 +84,8 @@ def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     # And what may it cost now? The longest hint of any rung is a part of that.
     assert re.search(r"Money: at most 2\.4\d+, before 6\.1\d+ \(0\.4 ×\)\.", shown)
     assert (
+        "Outcomes got worse. A refusal: refused instead of done; "
+        "429 with a Retry-After of 120 s: failed instead of done. "
         "With two backends, this change lets a call cost at most 0.4 × as much and take at most "
         "0.1 × as long; 1 row can no longer be taken; 8 events lead to something else."
     ) in shown
@@ -205,7 +212,8 @@ HOSTILE = (
 def test_the_headline_stands_first_and_the_long_parts_are_folded() -> None:
     text = to_interactive().to_markdown()
     assert text.startswith(
-        "**With two backends, this change lets a call cost at most 0.4 × as much"
+        "**Outcomes got worse. A refusal: refused instead of done; 429 with a Retry-After of 120 "
+        "s: failed instead of done. With two backends, this change lets a call cost at most 0.4 ×"
     )
     assert "| `limits.retries` | `3` | `2` |" in text
     assert "<details><summary>Events that lead to something else (8)</summary>" in text
