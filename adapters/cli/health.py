@@ -10,8 +10,9 @@ import click
 import orjson
 from attrs import asdict, frozen
 
-from rungwise.adapters.cli.output import bad_input, live, put
-from rungwise.adapters.cli.shared_options import store_option
+from rungwise.adapters.cli.output import bad_input, live, note, one_line, put
+from rungwise.adapters.cli.shared_options import duration, store_option
+from rungwise.adapters.stores.redis_values import BY_HAND
 from rungwise.fsm.health.health import BackendHealth, Health
 from rungwise.fsm.health.quota import MINUTE
 from rungwise.fsm.health.table import CLOSED, HALF_OPEN, OPEN
@@ -20,7 +21,7 @@ from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import write_moment
 
 if TYPE_CHECKING:
-    from rungwise.adapters.stores.redis_store import RedisStore
+    from rungwise.adapters.stores.redis_overview import RedisOverview
 
 HEAD: Final = ("backend", "key", "state", "asked again", "why", "quota")
 NAME_LENGTH: Final = 60  # characters of a backend's name that are shown
@@ -54,9 +55,32 @@ class BackendLine:
 @store_option(required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--watch", is_flag=True, help="Renew the table each second, until Ctrl-C.")
-def health(store: str, as_json: bool, watch: bool) -> int:
+@click.option(
+    "--open", "opened", metavar="BACKEND", help="Let calls pass over this backend, with --for."
+)
+@click.option(
+    "--for",
+    "seconds",
+    callback=duration,
+    metavar="TIME",
+    help="How long --open lasts: 30s, 10m, 2h.",
+)
+@click.option(
+    "--close", "closed", metavar="BACKEND", help="Let calls ask this backend again at once."
+)
+def health(
+    store: str,
+    as_json: bool,
+    watch: bool,
+    opened: str | None,
+    seconds: float | None,
+    closed: str | None,
+) -> int:
     """List every backend with its key of which something is remembered: its state, when it is asked
     again, and why.
+
+    --open drains a backend, for all of its keys: it ends by itself, and no answer ends it earlier.
+    Where all backends of a chain are open, calls ask the first to come due all the same.
 
     \b
     States, as of a circuit breaker:
@@ -66,7 +90,7 @@ def health(store: str, as_json: bool, watch: bool) -> int:
 
     \b
     Exit codes:
-      0  nothing is open
+      0  nothing is open; with --open and --close, it is done
       1  some backend is
       2  bad input, or the store cannot be reached
 
@@ -74,10 +98,14 @@ def health(store: str, as_json: bool, watch: bool) -> int:
     Examples:
       rungwise health --store redis://localhost:6379/0
       rungwise health --store redis://localhost:6379/0 --json
+      rungwise health --store redis://localhost:6379/0 --open api.openai.com/gpt-5 --for 10m
+      rungwise health --store redis://localhost:6379/0 --close api.openai.com/gpt-5
     """
-    from rungwise.adapters.stores.redis_store import RedisStore
+    from rungwise.adapters.stores.redis_overview import RedisOverview
 
-    source = RedisStore(store, time.monotonic)
+    source = RedisOverview(store, time.monotonic)
+    if opened is not None or closed is not None or seconds is not None:
+        return _change(source, opened, seconds, closed)
     if watch and not as_json:
         return live(lambda: _table(_look(source)), EVERY)
     lines = _look(source)
@@ -89,17 +117,53 @@ def health(store: str, as_json: bool, watch: bool) -> int:
     return int(any(line.state != CLOSED for line in lines))
 
 
-def _look(store: RedisStore) -> Sequence[BackendLine]:
+def _change(
+    store: RedisOverview, opened: str | None, seconds: float | None, closed: str | None
+) -> int:
+    """Open or close a backend by hand.
+
+    Arguments:
+        store: where it is remembered.
+        opened: the name of the backend to open.
+        seconds: for how long.
+        closed: the name of the backend to close.
+    """
+    from rungwise.adapters.stores.store import perform
+
+    if opened and seconds and closed is None:
+        until = perform(store, store.open(opened, seconds))
+        done = f"{one_line(opened)} is open until {write_moment(until)}"
+    elif closed and opened is None and seconds is None:
+        is_known = perform(store, store.close(closed))
+        if not is_known and not store.is_away:
+            bad_input(f"nothing is remembered of {one_line(closed)}: see the names without --close")
+        done = f"{one_line(closed)} is closed"
+    else:
+        bad_input("give either --open BACKEND --for TIME, or --close BACKEND")
+    _check_answered(store)
+    note(done)
+    return 0
+
+
+def _check_answered(store: RedisOverview) -> None:
+    if store.is_away:
+        bad_input("the store cannot be reached: is there a Redis server behind --store?")
+
+
+def _look(store: RedisOverview) -> Sequence[BackendLine]:
     """Read what the store holds of each backend."""
     from rungwise.adapters.stores.store import perform
 
     known = {key.digest: (key.name, health) for key, health in perform(store, store.listed())}
     meters = {key.digest: (key.name, meter) for key, meter in perform(store, store.metered())}
-    if store.is_away:
-        bad_input("the store cannot be reached: is there a Redis server behind --store?")
+    by_hand = perform(store, store.opened_by_hand())
+    _check_answered(store)
     now = store.now()
     rules = Health()
     lines: list[BackendLine] = []
+    for name, until in by_hand.items():
+        shown = str(label(name, NAME_LENGTH) or "?")
+        lines.append(BackendLine(shown, "all", OPEN, write_moment(until), BY_HAND, ""))
     for digest in known.keys() | meters.keys():
         metered_as, meter = meters.get(digest, ("", {}))
         name, health = known.get(digest, (metered_as, BackendHealth()))

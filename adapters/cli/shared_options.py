@@ -52,6 +52,8 @@ def import_named(value: str, param: click.Parameter | None, ctx: click.Context |
 
 MOST_TOKENS: Final = 10**9
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d|)", re.ASCII)
+_UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)
 
@@ -116,6 +118,16 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
             "2030-01-31T18:00:00Z, nor seconds from now, as in 30s"
         )
     return seconds
+
+
+def duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read an option that is a duration; return its seconds."""
+    if value is None:
+        return None
+    parts = _DURATION.fullmatch(value)
+    if parts is None:
+        raise click.BadParameter(f"{value!r} is no duration, as in 20s, 1.5m or 30d")
+    return float(parts[1]) * _UNITS[parts[2]]
 
 
 def read_json(option: str, file: str) -> Any:

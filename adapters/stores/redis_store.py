@@ -6,6 +6,9 @@ still the one it has read (compare and swap, in `swap.lua`). If another process 
 again with the new value. So only one process sends a probe, and the table of the health machine
 stays the only place that decides. Most calls find nothing remembered, and cost one read.
 
+What is open by hand is a value of its own for the name of a backend, which is read in the same
+step. No attempt changes it, and the server drops it at its end.
+
 Quotas and budgets change with every attempt, and there compare and swap would often fail. So their
 arithmetic runs in the server, in Lua, each operation in one step: `take.lua` and `pay.lua` do what
 `QuotaMeter` does, `hold.lua` and `paid.lua` what the ledgers do; `heart.py` keeps it alive.
@@ -28,8 +31,9 @@ from typing import Any, Final, TypeVar
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.heart import LEASE, Heart, Names
 from rungwise.adapters.stores.memory import MemoryStore
-from rungwise.adapters.stores.redis_scripts import EPOCH, SCRIPTS
+from rungwise.adapters.stores.redis_scripts import SCRIPTS
 from rungwise.adapters.stores.redis_values import (
+    BY_HAND,
     MICRO,
     StoreKey,
     anything,
@@ -37,11 +41,10 @@ from rungwise.adapters.stores.redis_values import (
     health_in,
     held_in,
     micros,
-    names_in,
+    opened_in,
     or_blank,
     swapped_in,
     taken_in,
-    value_in,
     values_in,
     written,
 )
@@ -60,7 +63,6 @@ LOGGER: Final = logging.getLogger("rungwise")
 TIMEOUT: Final = 0.5
 """Seconds that an operation may take, with its connection and all its commands."""
 
-LISTING: Final = 5.0  # seconds that listing everything may take
 AWAY: Final = 1.0  # seconds for which nobody asks a server that did not answer
 TRIES: Final = 8  # how often to try a change while other processes come first
 KEPT: Final = 3_600.0  # seconds for which a value is kept after the last moment that it names
@@ -283,41 +285,6 @@ class RedisStore:
         known = yield from self._known(keys, self._clock() + TIMEOUT)
         return (yield from self._local.read(keys)) if known is None else known
 
-    def listed(self) -> Work[Sequence[tuple[StoreKey, BackendHealth]]]:
-        """Return every backend of which something is remembered."""
-        until = self._clock() + LISTING
-        names = yield from self._asked(("scan", self._name("*"), ()), names_in, until)
-        keys = [StoreKey(each.rpartition(":")[2]) for each in names or ()]
-        known = yield from self._known(keys, until)
-        if known is None:
-            return []
-        shown = [value_in(self._seen.get(key, "")).get("name", "") for key in keys]
-        return [
-            (StoreKey(key.digest, str(name)), health)
-            for key, name, health in zip(keys, shown, known, strict=True)
-        ]
-
-    def metered(self) -> Work[Sequence[tuple[StoreKey, dict[str, Any]]]]:
-        """Return the meter of each backend with a quota, as the server keeps it.
-
-        Each meter also has `now`, the moment on the clock that it counts on.
-        """
-        until = self._clock() + LISTING
-        names = yield from self._asked(("scan", self._name("*", "quota"), ()), names_in, until)
-        names = names or []
-        read = partial(values_in, count=len(names))
-        answer = yield from self._asked(("read", names, []), read, until)
-        if answer is None:
-            return []
-        now, values = answer
-        meters: list[tuple[StoreKey, dict[str, Any]]] = []
-        for name, value in zip(names, values, strict=True):
-            meter = value_in(value)
-            meter["now"] = now - EPOCH
-            key = StoreKey(name.rpartition(":")[2], str(meter.get("name", "")))
-            meters.append((key, meter))
-        return meters
-
     @property
     def is_away(self) -> bool:
         """Tell whether the server did not answer a moment ago."""
@@ -370,10 +337,11 @@ class RedisStore:
             LOGGER.warning("the store %s", what)
 
     def _known(self, keys: Sequence[StoreKey], until: float) -> Work[list[BackendHealth] | None]:
-        """Read what is remembered; None if the server is away."""
+        """Read what is remembered, and what is open by hand; None if the server is away."""
         began = self._clock()
         names = [self._name(key.digest) for key in keys]
-        read = partial(values_in, count=len(keys))
+        names += [self._name(digest_of(key.name), BY_HAND) for key in keys]
+        read = partial(values_in, count=len(names))
         answer = yield from self._asked(("read", names, []), read, until)
         if answer is None:
             return None
@@ -381,8 +349,9 @@ class RedisStore:
         # the server read its clock about halfway between the question and the answer
         halfway = (began + self._clock()) / 2
         self._offset = now - halfway
-        self._seen.update(zip(keys, values, strict=True))
-        return [health_in(value) for value in values]
+        self._seen.update(zip(keys, values, strict=False))
+        by_hand = values[len(keys) :]
+        return [opened_in(value, hand, now) for value, hand in zip(values, by_hand, strict=False)]
 
     def _swapped(self, key: StoreKey, health: BackendHealth, until: float) -> Work[bool | None]:
         """Replace the value that was seen last.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -11,7 +12,7 @@ from attrs import asdict, fields_dict, frozen
 from rungwise.adapters.stores.memory import UNKNOWN
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.health.health import BackendHealth
-from rungwise.fsm.health.table import STATES
+from rungwise.fsm.health.table import OPEN, STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
 from rungwise.fsm.values.money import UNITS
 
@@ -19,6 +20,9 @@ MICRO: Final = UNITS // 10**6
 """Units of money that the server counts as one, because its numbers hold fifteen digits. What goes
 there is rounded up.
 """
+
+BY_HAND: Final = "by hand"
+"""The kind of a value that says until when a backend is open because somebody wants it."""
 
 LARGEST_VALUE: Final = 2**20
 """Characters of a value that are read. A longer one is not ours."""
@@ -87,6 +91,27 @@ def health_in(text: str) -> BackendHealth:
         and isinstance(value.get("why", ""), str)
     )
     return BackendHealth(**value, spent=tuple(spent)) if is_ours else UNKNOWN
+
+
+def until_in(by_hand: Mapping[str, Any]) -> float:
+    """Return until when a backend is open by hand; 0 if it is not."""
+    until = by_hand.get("until")
+    return until if is_number(until, 0, LARGEST) else 0.0
+
+
+def opened_in(text: str, by_hand: str, now: float) -> BackendHealth:
+    """Read the health of a backend, which may be open by hand for longer.
+
+    Arguments:
+        text: what attempts have shown.
+        by_hand: until when it is open by hand.
+        now: the time of the server.
+    """
+    health = health_in(text)
+    until = until_in(value_in(by_hand))
+    if until <= max(now, health.until):
+        return health
+    return BackendHealth(state=OPEN, until=until, why=BY_HAND)
 
 
 # Answers of the server: each function returns what an answer says, or raises a ValueError or a

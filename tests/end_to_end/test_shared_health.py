@@ -16,8 +16,10 @@ from attrs import define, field
 
 import rungwise
 from rungwise import Client, ConfigurationError, Health, OpenAIChat
+from rungwise.adapters.stores.redis_overview import RedisOverview
+from rungwise.adapters.stores.store import perform
 from rungwise.testing import Clocks, ReceivedRequest, ScriptedReply
-from support.command_line import invoke
+from support.command_line import invoke, refused
 from support.modes import Caller, waits_into
 from support.redis_server import RedisServer
 
@@ -177,7 +179,73 @@ def test_a_meter_that_somebody_else_wrote_is_shown_as_nothing(redis_url: str, me
     assert (told.exit_code, told.stdout.splitlines()[1].split()[2:]) == (0, ["closed"])
 
 
-def test_the_command_says_what_is_wrong() -> None:
+def test_a_backend_is_drained_by_hand_and_no_answer_ends_that(
+    serve: Any, backend_of: Any, redis_url: str
+) -> None:
+    command = ("health", "--store", redis_url)
+    asked: list[ReceivedRequest] = []
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        if not asked:  # while the first call is in flight
+            store = RedisOverview(redis_url, time.monotonic)
+            perform(store, store.open("primary", 600.0))
+        asked.append(request)
+        return ANSWER
+
+    chain = [backend_of(serve(answer)), backend_of(serve(OTHER), name="second")]
+    with Client(chain, store=redis_url) as client:
+        assert client.call("Where?").text == ANSWER.text
+        passed, *_ = client.call("Where?").journal.steps
+        assert (passed.event, passed.backend) == ("found_open", "primary")
+        assert str(passed.note).endswith(": by hand")
+        assert client.health()["primary"].state == "open"
+        told = invoke(*command)
+        assert told.exit_code == 1
+        assert re.match(r"primary +all +open +\S+Z +by hand$", told.stdout.splitlines()[1])
+        closed = invoke(*command, "--close", "primary")
+        assert (closed.exit_code, closed.stderr) == (0, "primary is closed\n")
+        assert client.call("Where?").text == ANSWER.text
+        assert len(asked) == 2
+        assert invoke(*command).exit_code == 0
+
+
+def test_the_command_opens_for_a_time_and_closes_what_attempts_have_opened(
+    lake: Lake, redis_url: str
+) -> None:
+    command = ("health", "--store", redis_url)
+    opened = invoke(*command, "--open", "second", "--for", "10m")
+    assert (opened.exit_code, opened.stdout) == (0, "")
+    assert opened.stderr.startswith("second is open until 20")
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        [key] = client.keys("*")
+        assert 500_000 < client.pttl(key) <= 600_000
+    with Client(lake.chain, store=redis_url, testing=Clocks(sleep=lambda seconds: None)) as caller:
+        # whose other backends are all open, the first to come due is asked
+        assert caller.call("Where?").text == OTHER.text
+        assert caller.health()["primary"].state == "open"
+        assert invoke(*command, "--close", "primary").exit_code == 0
+        lake.reply = ANSWER
+        assert caller.call("Where?").text == ANSWER.text
+    assert "second" in invoke(*command, "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--open x", "give either"),
+        ("--for 10m", "give either"),
+        ("--open x --for 0s", "give either"),
+        ("--open x --for 10m --close x", "give either"),
+        ("--open x --for soon", "no duration"),
+        ("--close x", "the store cannot be reached"),
+    ],
+)
+def test_what_cannot_be_done_by_hand_is_refused(options: str, says: str) -> None:
+    assert says in refused("health", "--store", "redis://127.0.0.1:1/0", *options.split())
+
+
+def test_the_command_says_what_is_wrong(redis_url: str) -> None:
+    assert "nothing is remembered of x" in refused("health", "--store", redis_url, "--close", "x")
     away = invoke("health", "--store", "redis://127.0.0.1:1/0")
     assert away.exit_code == 2
     assert "the store cannot be reached" in away.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -27,7 +26,7 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.policies import METAVAR, POLICY
-from rungwise.adapters.cli.shared_options import number_option, output_option
+from rungwise.adapters.cli.shared_options import duration, number_option, output_option
 from rungwise.fsm.analysis.odds.candidates import WRITTEN, Candidate, Targets, Tuned
 from rungwise.fsm.analysis.odds.rates import Rates
 from rungwise.fsm.analysis.odds.tune import CANDIDATES
@@ -42,10 +41,8 @@ from rungwise.fsm.values.label import label
 WORKERS: Final = 2  # processes that try candidates
 MOST_SHOWN: Final = 30  # candidates of the front
 PICTURE: Final = "Candidates: calls done against P99 and mean cost"
-UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}  # in seconds
 LEAST_FAILURES: Final = 1e-7  # the smallest share that a picture on a scale of logarithms shows
 SAFE_PATH: Final = "PYTHONSAFEPATH"  # keeps the current folder out of the path of new interpreters
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", re.ASCII)
 
 _PERCENT: Final = click.FloatRange(0, 100, min_open=True)
 
@@ -53,16 +50,6 @@ ASSUMED: Final = """\
 The rates do not say how long a call waited: a short wait is taken to help as much as a long one. Compare the policy
 with the one that you have before you use it, and count the rates again afterwards.
 """  # noqa: E501
-
-
-def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Read an option that is a duration."""
-    if value is None:
-        return None
-    duration = _DURATION.fullmatch(value)
-    if duration is None:
-        raise click.BadParameter(f"{value!r} is no duration, as in 20s, 1.5m or 800ms")
-    return float(duration[1]) * UNITS[duration[2]]
 
 
 @click.command(
@@ -77,7 +64,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 )
 @click.option(
     "--p99",
-    callback=_seconds,
+    callback=duration,
     metavar="TIME",
     help="The time of 99 of 100 calls at most: 20s, 1.5m, 800ms.",
 )

@@ -127,7 +127,7 @@ def test_what_cannot_be_met_is_explained(rates: Path, fact: Check) -> None:
         (("--done", "0"), "0.0 is not in the range 0<x<=100"),
         (("--done", "nan"), "Targets.done must be"),
         (("--done", "most"), "'most' is not a valid float"),
-        (("--p99", "soon"), "'soon' is no duration, as in 20s, 1.5m or 800ms"),
+        (("--p99", "soon"), "'soon' is no duration, as in 20s, 1.5m or 30d"),
         (("--p99", "-3s"), "'-3s' is no duration"),
         (("--p99", "0"), "Targets.p99 must be"),
         (("--cost", "-1"), "-1.0 is not in the range x>0"),

@@ -15,7 +15,8 @@ import pytest
 
 from rungwise import Budget, Health, OpenAIChat, Quota, SharedBudget
 from rungwise.adapters.stores import redis_connection
-from rungwise.adapters.stores.redis_store import AWAY, RedisStore
+from rungwise.adapters.stores.redis_overview import RedisOverview
+from rungwise.adapters.stores.redis_store import AWAY
 from rungwise.adapters.stores.store import perform
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.health.health import Choice, Symptom
@@ -55,12 +56,12 @@ class Server:
 
 
 @pytest.fixture
-def store_of() -> Iterator[Callable[[Answer], RedisStore]]:
+def store_of() -> Iterator[Callable[[Answer], RedisOverview]]:
     servers = []
 
-    def make(answer: Answer) -> RedisStore:
+    def make(answer: Answer) -> RedisOverview:
         servers.append(Server(answer))
-        return RedisStore(servers[-1].url, time.monotonic)
+        return RedisOverview(servers[-1].url, time.monotonic)
 
     yield make
     for server in servers:
@@ -122,7 +123,7 @@ STRANGE: dict[str, Answer] = {
 }
 
 
-def operations(store: RedisStore) -> list[object]:
+def operations(store: RedisOverview) -> list[object]:
     """Do what calls do with a store, and return what they hear."""
     key = store.key_of(BACKEND)
     budget = SharedBudget(Budget(attempts=5), name="all")
@@ -136,26 +137,28 @@ def operations(store: RedisStore) -> list[object]:
         perform(store, store.paid("a", Paid(1), budget._ledgers)),
         perform(store, store.listed()),
         perform(store, store.metered()),
+        perform(store, store.opened_by_hand()),
+        perform(store, store.close("m")),
     ]
 
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_is_not_ours_counts_as_nothing(
-    name: str, store_of: Callable[[Answer], RedisStore], caplog: pytest.LogCaptureFixture
+    name: str, store_of: Callable[[Answer], RedisOverview], caplog: pytest.LogCaptureFixture
 ) -> None:
     store = store_of(STRANGE[name])
     for _ in range(3):
         with caplog.at_level(logging.WARNING, "rungwise"):
-            chosen, _, taken, _, held, *_, listed, metered = operations(store)
+            chosen, _, taken, _, held, _, *listed, is_closed = operations(store)
         assert chosen == Choice(0)
         assert taken == (0, True)
-        assert (held, listed, metered) == (None, [], [])
+        assert (held, listed, is_closed) == (None, [[], [], {}], False)
         store._away_until = 0.0
     assert 1 <= len(caplog.records) <= 2, "each thing is said once"
 
 
 def test_a_server_that_drips_costs_one_deadline(
-    store_of: Callable[[Answer], RedisStore],
+    store_of: Callable[[Answer], RedisOverview],
 ) -> None:
     store = store_of(dripping)
     began = time.monotonic()
@@ -166,7 +169,7 @@ def test_a_server_that_drips_costs_one_deadline(
 
 
 def test_a_flood_is_read_up_to_a_bound(
-    store_of: Callable[[Answer], RedisStore], monkeypatch: pytest.MonkeyPatch
+    store_of: Callable[[Answer], RedisOverview], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_connection, "LARGEST_ANSWER", 2**20)
     store = store_of(flooding)
@@ -182,7 +185,7 @@ def test_a_flood_is_read_up_to_a_bound(
 def test_a_name_that_is_never_found_costs_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     found = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found.wait(60.0))
-    store = RedisStore("redis://never.example:6379/0", time.monotonic)
+    store = RedisOverview("redis://never.example:6379/0", time.monotonic)
     began = time.monotonic()
     assert perform(store, store.choose([store.key_of(BACKEND)], RULES, 60.0))[0] == Choice(0)
     found.set()

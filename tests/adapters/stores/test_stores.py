@@ -18,7 +18,9 @@ from attrs import evolve
 
 from rungwise import ConfigurationError, Health, OpenAIChat, Quota
 from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.redis_overview import RedisOverview
 from rungwise.adapters.stores.redis_store import AWAY, RedisStore
+from rungwise.adapters.stores.redis_values import opened_in
 from rungwise.adapters.stores.store import perform
 from rungwise.core import Backend, BackendHealth, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
@@ -263,7 +265,7 @@ def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_anoth
 def test_a_server_that_dies_while_somebody_looks_is_away(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RedisStore(redis_url, time.monotonic)
+    store = RedisOverview(redis_url, time.monotonic)
     Process(store).note(LIMITED)
     execute = store.execute
     gone = redis.ConnectionError()
@@ -346,10 +348,31 @@ def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
 def test_whoever_looks_sees_what_is_remembered(redis_url: str) -> None:
     process = process_at(redis_url)
     process.note(LIMITED)
-    [(key, health)] = perform(process.store, RedisStore(redis_url, time.monotonic).listed())
+    [(key, health)] = perform(process.store, RedisOverview(redis_url, time.monotonic).listed())
     assert key.name == "first"
     assert key.digest == process.keys[0].digest
     assert health.why == "429"
+
+
+SHUT = '{"state": "open", "spent": [0, 0], "until": 30.0, "why": "429"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "by_hand", "now", "until", "why"),
+    [
+        ("", '{"until": 20.0}', 10.0, 20.0, "by hand"),
+        ("", '{"until": 20.0}', 20.0, 0.0, ""),
+        (SHUT, '{"until": 40.0}', 10.0, 40.0, "by hand"),
+        (SHUT, '{"until": 20.0}', 10.0, 30.0, "429"),
+        (SHUT, '{"until": "x"}', 10.0, 30.0, "429"),
+        (SHUT, "[3]", 10.0, 30.0, "429"),
+    ],
+)
+def test_what_is_open_by_hand_ends_by_itself_and_no_wait_earlier(
+    text: str, by_hand: str, now: float, until: float, why: str
+) -> None:
+    health = opened_in(text, by_hand, now)
+    assert (health.until, health.why) == (until, why)
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "http://localhost", "redis://localhost:port"])
