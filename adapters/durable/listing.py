@@ -1,10 +1,13 @@
-"""The calls of a database, read without running any."""
+"""The calls of a database, read and deleted without running any."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from attrs import asdict, define, frozen
@@ -19,6 +22,18 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import label
+from rungwise.fsm.values.moments import write_moment
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
+
+PAGE: Final = 500
+"""How many calls are read or deleted at once."""
+
+DAY: Final = 86_400.0
+
+ENDED: Final = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+"""The states of a workflow that runs no more."""
 
 COLUMNS = ("call", "status", "attempts", "cost", "seconds", "cause")
 
@@ -57,8 +72,8 @@ class StoredCall:
 
 @define(eq=False)
 class StoredCalls:
-    """Read the calls of a database, or raise a ConfigurationError: there is none, or the extra is
-    not installed.
+    """Read or delete the calls of a database, or raise a ConfigurationError: there is none, or the
+    extra is not installed.
     """
 
     url: str
@@ -90,16 +105,48 @@ class StoredCalls:
 
     def all(self, **which: Any) -> Iterator[StoredCall]:
         """Yield every call, or those that DBOS finds by these arguments of `list_workflows`."""
+        offset = 0
+        with self._opened() as client:
+            while page := client.list_workflows(
+                name=WORKFLOW, load_input=False, limit=PAGE, offset=offset, **which
+            ):
+                yield from map(_read, page)
+                offset += len(page)
+
+    def delete(self, seconds: float) -> int:
+        """Delete the calls that ended so many seconds ago or longer, and return how many there
+        were.
+
+        They go by the page, each in one transaction, so that nobody waits for long. What is queued
+        or runs has not ended. Of a cancelled call, another process may have an attempt in flight.
+        So it stays for a day; a process that finds its call gone ends it before the next attempt.
+        """
+        deleted: set[str] = set()
+        with self._opened() as client:
+            for states, age in ((ENDED, seconds), (["CANCELLED"], max(seconds, DAY))):
+                ended = partial(
+                    client.list_workflows,
+                    name=WORKFLOW,
+                    status=states,
+                    completed_before=write_moment(time.time() - age),
+                    load_input=False,
+                    load_output=False,
+                    limit=PAGE,
+                )
+                # a database that keeps what it was told to delete ends this, too
+                while page := {each.workflow_id for each in ended()} - deleted:
+                    client.delete_workflows(list(page))
+                    deleted |= page
+        return len(deleted)
+
+    @contextmanager
+    def _opened(self) -> Iterator[DBOSClient]:
+        """Open the database, or say that it cannot be used."""
         from sqlalchemy.exc import SQLAlchemyError
 
-        offset = 0
         try:
             with client_of(self.url) as client:
-                while page := client.list_workflows(
-                    name=WORKFLOW, load_input=False, limit=500, offset=offset, **which
-                ):
-                    yield from map(_read, page)
-                    offset += len(page)
+                yield client
         # what is no database of ours may hold anything
         except (SQLAlchemyError, OSError, ValueError, TypeError, RecursionError) as error:
             # whose words name the URL, and the password in it

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from rungwise import Budget, ConfigurationError, Policy, Tool, TurnPolicy, replay
+from rungwise.adapters.durable.own_rows import client_of
 from rungwise.adapters.durable.turn_tape import UNKNOWN
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.command_line import invoke
+from support.command_line import invoke, refused
 from support.durable import child, same, until
 from support.durable_tools import PAID, TOOLS, ring
 
@@ -228,3 +229,50 @@ def test_the_command_lists_and_explains_turns(
     assert (listed["id"], listed["status"], listed["attempts"]) == ("heron", "finished", 2)
     explained = invoke("calls", "--database", database, "heron")
     assert (explained.exit_code, "finished" in explained.stdout) == (0, True)
+
+
+def test_the_command_deletes_what_has_ended_and_nothing_that_may_run(
+    serve: Any, backend_of: Any, opened: Any, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("calls", "--database", database)
+    monkeypatch.setattr("rungwise.adapters.durable.listing.PAGE", 1)
+    server = serve(ScriptedReply("In the reeds."))
+    open_ = opened(backend_of(server))
+    with open_() as durable:
+        states = {"running": "PENDING", "queued": "ENQUEUED", "cancelled": "CANCELLED"}
+        for id in ("one", "two", *states):
+            durable.call(id, "Where?")
+        with client_of(database) as client, client._sys_db.engine.begin() as connection:
+            rows = client._sys_db.tables.workflow_status
+            for id, status in states.items():
+                of_id = rows.update().where(rows.c.workflow_uuid == id)
+                connection.execute(of_id.values(status=status, queue_name=None))
+        assert invoke(*command, "--delete", "--older-than", "30d").stdout == "0 calls deleted\n"
+        assert invoke(*command, "--delete", "--older-than", "0s").stdout == "2 calls deleted\n"
+        left = json.loads(invoke(*command, "--json").stdout)
+        assert {each["id"] for each in left} == set(states)
+        with client_of(database) as client, client._sys_db.engine.begin() as connection:
+            steps = client._sys_db.tables.operation_outputs.c.workflow_uuid
+            kept = {
+                id for (id,) in connection.execute(steps.table.select().with_only_columns(steps))
+            }
+        assert kept == set(states)
+        monkeypatch.setattr("rungwise.adapters.durable.listing.DAY", 0.0)
+        assert invoke(*command, "--delete", "--older-than", "0s").stdout == "1 call deleted\n"
+        assert len(server.requests) == 5
+        durable.call("one", "Where?")  # the id is free
+        assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--delete",
+        "--older-than 30d",
+        "x --delete --older-than 30d",
+        "--failed --delete --older-than 30d",
+    ],
+)
+def test_what_is_deleted_is_named_by_its_age_alone(options: str, tmp_path: Path) -> None:
+    says = refused("calls", "--database", f"sqlite:///{tmp_path / 'x'}", *options.split())
+    assert "--delete needs --older-than" in says

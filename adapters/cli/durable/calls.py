@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rungwise.adapters.cli.durable.batch import database_option
-from rungwise.adapters.cli.output import bad_input, note, put
-from rungwise.adapters.cli.shared_options import number_option
+from rungwise.adapters.cli.output import bad_input, counted, note, put
+from rungwise.adapters.cli.shared_options import duration, number_option
 
 
 @click.command(short_help="List the durable calls of a database, or explain one.")
@@ -17,24 +17,49 @@ from rungwise.adapters.cli.shared_options import number_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: a list of calls, or the journal of one."
 )
-def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool) -> int:
+@click.option("--delete", is_flag=True, help="Delete the calls that ended before --older-than.")
+@click.option(
+    "--older-than",
+    "age",
+    callback=duration,
+    metavar="TIME",
+    help="How long ago they ended: 90d, 12h.",
+)
+def calls(
+    id: str | None,
+    database: str,
+    failed: bool,
+    limit: int,
+    as_json: bool,
+    delete: bool,
+    age: float | None,
+) -> int:
     """List calls, the newest first: id, status, attempts, cost, seconds and cause; or show the
-    attempts of call ID.
+    attempts of call ID; or delete what ended long ago, with all that is kept of it.
+
+    A call that waits or runs is never deleted, and a cancelled one stays for a day. The id of a
+    deleted call is free: a call that takes it runs, and costs.
 
     \b
     Exit codes:
-      0  shown
+      0  shown or deleted
       2  bad input: no such database, or no such call
 
     \b
     Examples:
       rungwise calls --database sqlite:///answers.jsonl.sqlite --failed
       rungwise calls --database sqlite:///answers.jsonl.sqlite prompts/17
+      rungwise calls --database sqlite:///answers.jsonl.sqlite --delete --older-than 30d
     """
     from rungwise.adapters.durable.listing import StoredCalls
     from rungwise.fsm.engine.journal.record import json_of
 
+    if delete != (age is not None) or (delete and (id or failed)):
+        bad_input("--delete needs --older-than, as in 30d, and takes neither ID nor --failed")
     listing = StoredCalls(database)
+    if age is not None:
+        put(f"{counted(listing.delete(age), 'call')} deleted\n")
+        return 0
     if id is not None:
         call = listing.one(id)
         if call is None:
