@@ -120,7 +120,7 @@ def proxy(
 
     \b
     Exit codes:
-      0  ended by Ctrl-C
+      0  ended by Ctrl-C or SIGTERM
       2  the file cannot be read, or the port is taken
     """
     if client_key_env is None:
@@ -184,7 +184,9 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
             if self.should_exit:
                 asyncio.get_running_loop().call_soon_threadsafe(app.end)
                 return
-            super().handle_exit(sig, frame)
+            self.should_exit = (
+                True  # without uvicorn's own, which raises the signal again at the end
+            )
             note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
