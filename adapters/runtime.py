@@ -11,6 +11,7 @@ from rungwise.adapters.client_options import (
     OF_CALLS,
     CallOptions,
     Messages,
+    RunOptions,
     check_policy,
     request_of,
 )
@@ -24,6 +25,7 @@ from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.tools.judging import Verdicts, found_async
 from rungwise.adapters.turn.turn_options import OF_TURNS, Planned, TurnOptions
 from rungwise.adapters.wires.backend import Backend
+from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
@@ -124,7 +126,7 @@ class Runtime:
             policy,
             self.chain,
             turn,
-            within=options.get("within"),
+            within=self._within(options),
             verdict=options.get("verdict"),
             deadline=deadline,
             returns=returns,
@@ -149,11 +151,18 @@ class Runtime:
             self.chain,
             self.policy,
             self.compactor,
+            within=self._within(options),
             deadline=deadline,
             returns=returns,
             is_streaming=is_streaming,
             **self.call_options,
         )
+
+    def _within(self, options: RunOptions) -> SharedBudget | None:
+        """Return the budget that a call or a turn shares which begins now."""
+        within = options.get("within")
+        check_within(within)
+        return None if within is None else within.at(self.deadlines.wall_clock())
 
     def driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
         """Return a driver of calls for this thread.

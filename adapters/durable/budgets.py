@@ -350,7 +350,7 @@ def plain_within(within: object) -> list[Plain]:
             raise ConfigurationError(
                 f"within: durable calls share no seconds: give {within.name} seconds=None"
             )
-        kept = {"name": within.name, "without_store": within.without_store}
+        kept = {"name": within.name, "without_store": within.without_store, "per": within.per}
         levels.append({**kept, "budget": attrs.asdict(within.budget)})
         within = within.within
     return levels
@@ -360,7 +360,7 @@ def read_within(levels: Sequence[Plain]) -> SharedBudget | None:
     """Return the shared budget that `plain_within` wrote; None for no levels."""
     within: SharedBudget | None = None
     for level in reversed(levels):
-        others = {name: level[name] for name in ("name", "without_store")}
+        others = {name: level[name] for name in ("name", "without_store", "per")}
         within = SharedBudget(Budget(**level["budget"]), within, **others)
     return within
 

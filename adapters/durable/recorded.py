@@ -55,8 +55,10 @@ for each change of one; the tape needs nine kinds of entries.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import orjson
 
 from rungwise.adapters.durable.forms import Plain
 from rungwise.fsm.call.run.recording import Observer, silent
@@ -66,6 +68,16 @@ Entry = Plain
 """One thing that a call was told: `did` names the method, `now` is the time on the clock of the
 call.
 """
+
+
+def began_at(records: Sequence[str]) -> float | None:
+    """Return when the call began that has these records, in seconds since 1970; None if it has
+    not.
+    """
+    began: float | None = None
+    if records:
+        began = orjson.loads(records[0])["tape"][0]["started"]
+    return began
 
 
 class Recorded(ABC):

@@ -25,6 +25,7 @@ from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain, read_event
 from rungwise.adapters.durable.import_paths import Modules
 from rungwise.adapters.durable.own_rows import only_ours
+from rungwise.adapters.durable.recorded import began_at
 from rungwise.adapters.durable.results import FINE, LESSER, STATUS, UNFINISHED, result_of
 from rungwise.adapters.durable.work import (
     CHANGED,
@@ -225,7 +226,9 @@ class Workflows:
             self.client, request, options, returns, deadline, self.modules, is_turn=is_turn
         )
         work |= {"within": levels, "is_streaming": is_streaming}
-        prepared(self.client, work, within, self.modules)  # which says what does not fit
+        now = self.client.runtime.deadlines.wall_clock()
+        of_now = None if within is None else within.at(now)
+        prepared(self.client, work, of_now, self.modules)  # which says what does not fit
         return work
 
     async def _spent(self, id: str, known: Plain) -> Mapping[str, float]:
@@ -287,6 +290,7 @@ class Workflows:
         shared = runtime.shared
         within = self._within.setdefault(json_of(work["within"]), read_within(work["within"]))
         if within is not None:
+            within = within.at(began_at(records) or runtime.deadlines.wall_clock())
             prefix = f"{digest_of(id)} "
             shared = shared_with(shared, self._budgets, runtime.clock, prefix)
             if records:

@@ -34,10 +34,11 @@ from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_scripts import SCRIPTS
 from rungwise.adapters.stores.redis_values import (
     BY_HAND,
-    MICRO,
     StoreKey,
     anything,
+    ceilings_of,
     digest_of,
+    ends_of,
     health_in,
     held_in,
     micros,
@@ -233,11 +234,7 @@ class RedisStore:
         """
         names = self._budgets(ledgers)
         arguments: list[object] = [attempt, LEASE, reserved.tokens, micros(reserved.money)]
-        for ledger in ledgers:
-            most_money = ledger.most_money
-            if most_money is not None:
-                most_money //= MICRO
-            arguments += or_blank(ledger.budget.attempts, ledger.budget.output_tokens, most_money)
+        arguments += ceilings_of(ledgers)
         read = partial(held_in, levels=len(ledgers))
         until = self._clock() + TIMEOUT
         answer = yield from self._asked(("hold", names, arguments), read, until)
@@ -248,7 +245,8 @@ class RedisStore:
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
         self._heart.drop(attempt)
-        arguments = [attempt, paid.attempts, paid.tokens, micros(paid.money)]
+        arguments: list[object] = [attempt, paid.attempts, paid.tokens, micros(paid.money)]
+        arguments += ends_of(ledgers)
         command = ("paid", self._budgets(ledgers), arguments)
         yield from self._asked(command, anything, self._clock() + TIMEOUT)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -11,6 +11,7 @@ from attrs import asdict, fields_dict, frozen
 
 from rungwise.adapters.stores.memory import UNKNOWN
 from rungwise.fsm.call.budget.costs import Paid
+from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.health.health import BackendHealth
 from rungwise.fsm.health.table import OPEN, STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
@@ -49,6 +50,22 @@ def micros(money: int) -> int:
 def or_blank(*values: object) -> list[object]:
     """Return the arguments of a script, which takes "" for None."""
     return ["" if each is None else each for each in values]
+
+
+def ceilings_of(ledgers: Sequence[Ledger]) -> list[object]:
+    """Return the arguments of `hold.lua` for some budgets: their ceilings, then when they end."""
+    ceilings = []
+    for ledger in ledgers:
+        most_money = ledger.most_money
+        if most_money is not None:
+            most_money //= MICRO
+        ceilings += or_blank(ledger.budget.attempts, ledger.budget.output_tokens, most_money)
+    return ceilings + ends_of(ledgers)
+
+
+def ends_of(ledgers: Sequence[Ledger]) -> list[object]:
+    """Return when the periods of some budgets end, as scripts take it."""
+    return or_blank(*[ledger.ends for ledger in ledgers])
 
 
 def written(health: BackendHealth, name: str) -> str:

@@ -93,8 +93,8 @@ class Planned:
             policy: the client's policy for calls, if the turn's names none.
             compactor: the client's compactor, which is called with the messages alone.
             new: makes the turn; takes the arguments of `Turn`.
-            call_options: what the client passes to its calls, and `deadline`, when the turn must
-                have ended, on the client's clock.
+            call_options: what the client passes to its calls; `deadline`, when the turn must have
+                ended, on the client's clock; and `within`, the budget that it shares.
 
         Raises:
             ConfigurationError: an option is malformed.
@@ -123,7 +123,6 @@ class Planned:
             own,
             tuple(chain),
             tools=Toolbox.of(tools, executor),
-            within=options.get("within"),
             verdict=options.get("verdict"),
             approvals=options.get("approvals"),
             **call_options,

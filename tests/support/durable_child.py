@@ -50,7 +50,8 @@ def main(given: dict[str, Any]) -> None:
     )
     options = given.get("options", {})
     if "within" in given:
-        options["within"] = SharedBudget(Budget(**given["within"]), name="everything")
+        ceilings = Budget(**given["within"])
+        options["within"] = SharedBudget(ceilings, name="everything", per=given.get("per"))
     with Durable(client, given["database"], modules=["support"]) as durable:
         for id in given["ids"]:
             if given.get("is_stream"):

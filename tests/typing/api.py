@@ -125,6 +125,9 @@ def use(client: rungwise.Client) -> str:
     )
     session = rungwise.SharedBudget(rungwise.Budget(money=0.5))
     turn = rungwise.SharedBudget(rungwise.Budget(attempts=20, seconds=120), within=session)
+    day = rungwise.SharedBudget(rungwise.Budget(money=50, seconds=None), name="team", per="day")
+    client.call("hello", within=day).raise_for_outcome()
+    print(day.at(time.time()).cost)
     result = client.call("hello", within=turn, deadline=datetime.now(UTC) + timedelta(seconds=20))
     print(
         session.attempts,

@@ -1,5 +1,5 @@
 -- What the scripts of budgets share: each level of a budget, and how they are saved.
-local names, budgets = {'attempts', 'tokens', 'money'}, {}
+local names, budgets, ends, WEEK = {'attempts', 'tokens', 'money'}, {}, {}, 604800
 for level = 1, #KEYS do
   local budget = table_of(KEYS[level])
   for _, name in ipairs(names) do
@@ -20,12 +20,15 @@ for level = 1, #KEYS do
   end
   budget.holds = kept
   budgets[level] = budget
+  local ending = tonumber(ARGV[#ARGV - #KEYS + level]) -- of its period, if it is that of one
+  ends[level] = ending and ending - EPOCH or now
 end
 local attempt, answer = ARGV[1], {0}
 local function save()
   for level = 1, #KEYS do
     local budget = budgets[level]
-    redis.call('SET', KEYS[level], cjson.encode(budget), 'PX', 604800000)
+    local kept = WEEK + math.max(ends[level] - now, 0)
+    redis.call('SET', KEYS[level], cjson.encode(budget), 'PX', math.ceil(1000 * kept))
     for _, name in ipairs(names) do answer[#answer + 1] = string.format('%.0f', budget[name]) end
     answer[#answer + 1] = tostring(now - budget.began)
   end

@@ -3,6 +3,8 @@ local lease, amounts = tonumber(ARGV[2]), {attempts = 1, tokens = tonumber(ARGV[
 local fits = 1
 for level, budget in ipairs(budgets) do
   drop(budget.holds, attempt)
+  -- It may be forgotten by now. So a clock that is so late finds nothing left of its period.
+  if now > ends[level] + WEEK then budget.attempts = math.max(budget.attempts, tonumber(ARGV[2 + 3 * level])) end
   for place, name in ipairs(names) do
     local most, all = tonumber(ARGV[4 + 3 * (level - 1) + place]), budget[name] + amounts[name]
     for _, hold in ipairs(budget.holds) do all = all + (place == 1 and 1 or hold[place + 1]) end

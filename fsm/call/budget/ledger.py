@@ -6,7 +6,7 @@ why no ceiling is ever exceeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from attrs import define, field
@@ -40,6 +40,7 @@ class Ledger(Charges):
     name: str
     is_stored: bool = False  # whether a store keeps it
     continues: bool = False  # whether calls go on where that store cannot be reached
+    ends: float | None = None  # when its period does, in seconds since 1970
     others: Paid = NOTHING_PAID  # by calls of other processes
     reported: Paid = NOTHING_PAID  # by calls of this process, as far as the store knows of it
     most_money: int | None = field(init=False)
@@ -184,6 +185,26 @@ class Ledger(Charges):
         self.holders -= 1
         self.held_tokens -= tokens
         self.held_money -= money
+
+
+def late_at(ledgers: Iterable[Ledger], at: float) -> str | None:
+    """Name the time that is up at a moment of the drivers' clock, if any."""
+    for ledger in ledgers:
+        if ledger.is_late(at):
+            return (
+                f"the next attempt would begin after the {ledger.budget.seconds:g} s "
+                f"of {ledger.name}"
+            )
+    return None
+
+
+def shortfall_of(ledgers: Iterable[Ledger], input_tokens: int, prices: Prices | None) -> str | None:
+    """Name the first ceiling that allows no further attempt; see `Ledger.shortfall`."""
+    for ledger in ledgers:
+        shortfall = ledger.shortfall(input_tokens, prices)
+        if shortfall is not None:
+            return shortfall
+    return None
 
 
 State = Literal["idle", "waiting", "refused", "held", "sent"]

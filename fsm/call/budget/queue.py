@@ -202,7 +202,8 @@ class ReservationQueue:
                     reservation.wake = None  # it may be all that keeps the call alive
                 continue
             barred.add(blocking)
-            if blocking is reservation.ledgers[-1]:  # the outermost: it stands around all
+            is_outermost = blocking is reservation.ledgers[-1]
+            if is_outermost and blocking.ends is None:  # it stands around all
                 break
 
     def forget(self) -> None:

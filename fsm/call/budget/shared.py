@@ -8,15 +8,14 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from attrs import define, field, setters
 
-from rungwise.fsm.call.budget.costs import Paid
-from rungwise.fsm.call.budget.ledger import Ledger, Reservation
+from rungwise.fsm.call.budget.ledger import Ledger, Reservation, late_at, shortfall_of
+from rungwise.fsm.call.budget.ledgers import PERIODS, Ledgers, Per, period_at
 from rungwise.fsm.call.budget.queue import ReservationQueue
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import LARGEST, OF_SHARED_BUDGETS, explains_names, is_number
+from rungwise.fsm.values.checks import OF_SHARED_BUDGETS, explains_names
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
 
 ShareT = TypeVar("ShareT", bound="Share")
@@ -30,7 +29,7 @@ MOST_LEVELS = 32
 
 @explains_names(OF_SHARED_BUDGETS)
 @define(eq=False, repr=False)
-class SharedBudget:
+class SharedBudget(Ledgers):
     """Keep many calls under one set of ceilings: a batch, a session, a turn within it. It is never
     refilled.
 
@@ -49,9 +48,13 @@ class SharedBudget:
         label: what causes call a budget without a name, which no store keeps.
         without_store: what calls do if that store cannot be reached: "refuse", or "continue" with
             what this process has spent.
+        per: "day", "week" (from Monday) or "month", in UTC: each has these ceilings anew, for the
+            calls that begin in it by the client's wall clock. `attempts`, `usage` and `cost` are
+            those of the period for which it was asked last, by a call or by `at`.
 
     Raises:
-        ConfigurationError: a value is of another type, or the budgets are nested too deep.
+        ConfigurationError: a value is of another type, the budgets are nested too deep, or a budget
+            of a period has seconds.
     """
 
     budget: Budget = field(on_setattr=setters.frozen)
@@ -61,6 +64,11 @@ class SharedBudget:
     without_store: Literal["refuse", "continue"] = field(
         default="refuse", kw_only=True, on_setattr=setters.frozen
     )
+    per: Per | None = field(default=None, kw_only=True, on_setattr=setters.frozen)
+    # whether it, or one around it, has a ledger for each period
+    _has_periods: bool = field(init=False)
+    _called: str = field(init=False)
+    _by_name: dict[str, Ledger] = field(init=False)  # those of all its periods
     _ledger: Ledger = field(init=False)
     _ledgers: tuple[Ledger, ...] = field(init=False)
     _queue: ReservationQueue = field(init=False)
@@ -78,25 +86,72 @@ class SharedBudget:
         if self.without_store not in ("refuse", "continue"):
             given = short(self.without_store)
             raise ConfigurationError(f"without_store must be 'refuse' or 'continue', not {given}")
+        self._check_period()
         if within is None:
             called = "the shared budget"
             around: tuple[Ledger, ...] = ()
             self._queue = ReservationQueue()
+            self._has_periods = self.per is not None
         else:
             called = "the inner shared budget"
             around = within._ledgers
             self._queue = within._queue
+            self._has_periods = within._has_periods or self.per is not None
         if len(around) >= MOST_LEVELS:
             raise ConfigurationError(
                 f"shared budgets must not stand more than {MOST_LEVELS} deep within one another"
             )
+        self._called = self.name or self.label or called
         self._ledger = Ledger(
             budget,
-            self.name or self.label or called,
+            self._called,
             is_stored=bool(self.name),
             continues=self.without_store == "continue",
         )
         self._ledgers = (self._ledger, *around)
+        self._by_name = {self._called: self._ledger}
+
+    def _check_period(self) -> None:
+        per = self.per
+        if per is None:
+            return
+        if per not in PERIODS:
+            allowed = ", ".join(map(repr, PERIODS))
+            raise ConfigurationError(f"per must be one of {allowed}, or None, not {short(per)}")
+        if self.budget.seconds is not None:
+            raise ConfigurationError(
+                f"a budget per {per} has no seconds: give it Budget(..., seconds=None)"
+            )
+
+    def at(self, moment: float) -> SharedBudget:
+        """Return the budget of the period in which a moment lies, within those around it.
+
+        A client does so for each call when it is made; a `rungwise.core.Call` takes what this
+        returns. A budget without periods, here and around, returns itself.
+
+        Arguments:
+            moment: seconds since 1970.
+
+        Raises:
+            ConfigurationError: it is no such moment.
+        """
+        if not self._has_periods:
+            return self
+        names: dict[str, Any] = {"name": self.name, "label": self.label}
+        ends = None
+        if self.per is not None:
+            words, ends = period_at(self.per, moment)
+            names["name" if self.name else "label"] = f"{self._called} {words}"
+        around = None if self.within is None else self.within.at(moment)
+        found = SharedBudget(self.budget, around, without_store=self.without_store, **names)
+        # What is spent of a period is counted once, whatever is around it, and under one lock.
+        found._ledger.ends = ends
+        found._ledger = self._by_name.setdefault(found._called, found._ledger)
+        found._ledgers = (found._ledger, *found._ledgers[1:])
+        found._queue = self._queue
+        self._ledger = found._ledger
+        self._ledgers = found._ledgers
+        return found
 
     def __repr__(self) -> str:
         ledger = self._ledger
@@ -107,84 +162,6 @@ class SharedBudget:
             "a SharedBudget cannot be copied or pickled: what is spent of it is counted in one "
             "place"
         )
-
-    @property
-    def attempts(self) -> int:
-        """The requests that were sent, and those that are about to be."""
-        self._queue.catch_up()
-        return self._ledger.attempts
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of every attempt that has settled."""
-        self._queue.catch_up()
-        return self._ledger.usage
-
-    @property
-    def cost(self) -> float | None:
-        """What these cost, in the currency of the prices; None once a backend without prices was
-        asked.
-        """
-        self._queue.catch_up()
-        cost = self._ledger.cost
-        return None if cost is None else as_money(cost)
-
-    @property
-    def budgets(self) -> tuple[Budget, ...]:
-        """The ceilings of every level, the innermost first."""
-        return tuple([ledger.budget for ledger in self._ledgers])
-
-    @property
-    def deadline(self) -> float | None:
-        """When the time of this budget or one around it is up, on the drivers' clock; None for
-        never.
-        """
-        deadlines = [ledger.deadline for ledger in self._ledgers]
-        return min([each for each in deadlines if each is not None], default=None)
-
-    def begin(self, now: float) -> None:
-        """Start the seconds, unless they run already; the first call does this by itself.
-
-        Arguments:
-            now: seconds on the clock of the calls' drivers.
-
-        Raises:
-            ConfigurationError: `now` is no finite number.
-        """
-        if not is_number(now, -LARGEST, LARGEST):
-            raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
-        self._queue.begin(self._ledgers, now)
-
-    def shortfall(
-        self,
-        now: float | None = None,
-        *,
-        wait: float = 0.0,
-        input_tokens: int = 0,
-        prices: Prices | None = None,
-    ) -> str | None:
-        """Name the ceiling, here or in a budget around, that allows no further attempt; None if one
-        is possible.
-
-        What calls in flight hold counts as given back.
-
-        Arguments:
-            now: the time on the drivers' clock; None leaves out the time.
-            wait: seconds until the attempt would go out.
-            input_tokens, prices: of the prompt and the backend, for a budget of money.
-        """
-        self._queue.catch_up()
-        late = None
-        if now is not None:
-            late = self._late_at(now + wait)
-        return late or self._shortfall(input_tokens, prices)
-
-    def _shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
-        for ledger in self._ledgers:
-            shortfall = ledger.shortfall(input_tokens, prices)
-            if shortfall is not None:
-                return shortfall
-        return None
 
     def share(self) -> Share:
         """Return a share for a new call."""
@@ -198,25 +175,15 @@ class SharedBudget:
         Arguments:
             new: takes this budget, the queue in which calls wait for it, and a reservation on each
                 of its levels that holds nothing yet.
+
+        Raises:
+            ConfigurationError: nobody has said which period it is; see `at`.
         """
+        if self._has_periods:
+            raise ConfigurationError(
+                f"within: {self._called} is counted by periods: pass within=budget.at(time.time())"
+            )
         return new(self, self._queue, Reservation(self._ledgers))
-
-    @property
-    def committed(self) -> Paid:
-        """What is paid, and what attempts in flight hold, on this level alone."""
-        ledger = self._ledger
-        tokens = ledger.charged_tokens + ledger.held_tokens
-        money = ledger.charged_money + ledger.held_money
-        return Paid(ledger.attempts, tokens, money)
-
-    def _late_at(self, at: float) -> str | None:
-        for ledger in self._ledgers:
-            if ledger.is_late(at):
-                return (
-                    f"the next attempt would begin after the {ledger.budget.seconds:g} s "
-                    f"of {ledger.name}"
-                )
-        return None
 
 
 @define(eq=False, repr=False)
@@ -267,7 +234,7 @@ class Share:
 
     def late_at(self, at: float) -> str | None:
         """Name the time that would be up at a moment of the driver's clock, if any."""
-        return self.shared._late_at(at)
+        return late_at(self._reservation.ledgers, at)
 
     def lowered(
         self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
@@ -316,7 +283,8 @@ class Share:
             prices: those of the backend.
         """
         late = self.late_at(now + wait)
-        return late or self.shared._shortfall(input_tokens or 0, prices) or self.refusal
+        short_of = shortfall_of(self._reservation.ledgers, input_tokens or 0, prices)
+        return late or short_of or self.refusal
 
     def has_left(self, now: float) -> bool:
         """Tell whether any attempt might go out now."""
