@@ -271,6 +271,7 @@ class Certificate:
         call: for a turn, the certificate of each of its calls, on which its worst cases rest.
         tools: for a turn, the bounds of its tools: calls of one reply, seconds of a tool, tokens of
             the results.
+        within: what bounds all calls within each shared budget together, the innermost first.
     """
 
     table: str
@@ -289,6 +290,7 @@ class Certificate:
     kept: Mapping[str, float] | None = field(default=None, hash=False)
     call: Certificate | None = None
     tools: Mapping[str, float] | None = field(default=None, hash=False)
+    within: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         backends = counted(len(self.chain), "backend")

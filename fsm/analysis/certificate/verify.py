@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from attrs import evolve
+from attrs import asdict, evolve
 
 from rungwise.fsm.analysis.certificate.call_properties import (
     crashes,
@@ -24,6 +24,7 @@ from rungwise.fsm.analysis.certificate.certificate import Certificate, WorstCase
 from rungwise.fsm.analysis.certificate.enactment import links_of
 from rungwise.fsm.analysis.certificate.turn_worst import worst_of_turn
 from rungwise.fsm.analysis.certificate.worst import worst_cases
+from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.chain.for_backend import longest_json_instruction, most_schema_tokens
 from rungwise.fsm.call.chain.link import Link, check_link, most_keys
 from rungwise.fsm.call.chain.prices import Prices
@@ -38,7 +39,7 @@ from rungwise.fsm.engine.checker.structure import problems
 from rungwise.fsm.engine.checker.walk import Walk, walk
 from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.schemas.returns import returns_of
+from rungwise.fsm.replies.schemas.returns import Returns, returns_of
 from rungwise.fsm.turn.policy import TurnPolicy, check_policy
 from rungwise.fsm.turn.rules import faults_of_turn
 from rungwise.fsm.turn.table import TURN
@@ -68,6 +69,7 @@ def verify(
     assistant_turns: int | None = None,
     response_format: Mapping[str, Any] | None = None,
     returns: Any = None,
+    within: SharedBudget | None = None,
     exhaustive: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
@@ -82,8 +84,8 @@ def verify(
         input_tokens: the tokens of the prompt, which the worst case in money needs; for a turn, of
             its first prompt.
         assistant_turns: of the prompt, which repairs may lengthen; by default as many as fit.
-        response_format, returns: what the caller will ask for; a schema, or the words for it, count
-            as input.
+        response_format, returns: what the caller will ask for; words and schemas count as input.
+        within: the budget that calls share; the certificate states what bounds them together.
         exhaustive: walk with the policy's own limits; otherwise large ones are clipped to 1.
         progress: called with the number of configurations seen, each thousandth.
 
@@ -91,9 +93,9 @@ def verify(
         ConfigurationError: no backend is usable.
     """
     check_policy(policy)
-    names, prices = _backends(chain)
+    names, prices, keys = _backends(chain)
     calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    keys = 1 if isinstance(chain, int) else most_keys(chain)
+    bounds = _bounds(within)
     limits = calls.limits.bounded(calls.table.limits, len(names), keys)
     blank = Certificate(
         table=calls.table.name,
@@ -104,21 +106,57 @@ def verify(
         input_tokens=input_tokens,
         assistant_turns=assistant_turns,
         walked=limits if exhaustive else clipped(limits),
+        within=bounds,
     )
     certificate = _checked(blank, calls.table, faults_of, HONEST_CALL, progress)
     if certificate.ok:
         wanted = returns_of(returns)
         if wanted is not None:
             response_format = {"type": "json_schema", "schema": wanted.schema}
-        if input_tokens is not None and not isinstance(chain, int):
-            words = longest_json_instruction(chain, calls.hints, response_format)
-            input_tokens += words + most_schema_tokens(wanted, chain)
+        if input_tokens is not None:
+            input_tokens += _words_for(wanted, chain, calls, response_format)
         request = (max_tokens, input_tokens, assistant_turns, response_format)
         worst = worst_cases(calls, limits, prices, *request, chain)
         certificate = _with_worst(certificate, calls, worst)
     if isinstance(policy, Policy):
         return certificate
     return verify_turn(policy, certificate, prices, exhaustive=exhaustive, progress=progress)
+
+
+def _bounds(within: SharedBudget | None) -> tuple[str, ...]:
+    """Say what all calls within a budget spend together, and within those around it."""
+    check_within(within)
+    bounds: list[str] = []
+    while within is not None:
+        ceilings = asdict(within.budget).items()
+        most = [f"{name} {ceiling}" for name, ceiling in ceilings if ceiling is not None]
+        called = within.name or within.label or "the shared budget"
+        bound = f"{called}: {', '.join(most)} at most, by all calls together"
+        if within.per is not None:
+            bound += f" that begin in one {within.per} (UTC)"
+        bounds.append(bound)
+        within = within.within
+    return tuple(bounds)
+
+
+def _words_for(
+    wanted: Returns | None,
+    chain: int | Sequence[Link],
+    calls: Policy,
+    response_format: Mapping[str, Any] | None,
+) -> int:
+    """Return how many tokens the words for a schema add to a prompt at most.
+
+    Arguments:
+        wanted: what the caller's `returns` asks for.
+        chain: the backends, or how many there are.
+        calls: the policy.
+        response_format: what the caller asks for.
+    """
+    if isinstance(chain, int):
+        return 0
+    words = longest_json_instruction(chain, calls.hints, response_format)
+    return words + most_schema_tokens(wanted, chain)
 
 
 def _with_worst(
@@ -178,6 +216,7 @@ def verify_turn(
         max_tokens=call.max_tokens,
         input_tokens=call.input_tokens,
         assistant_turns=call.assistant_turns,
+        within=call.within,
         walked=limits if walks_all else clipped(limits),
         call=call,
         tools={
@@ -291,14 +330,16 @@ def _is_small(limits: Mapping[str, int]) -> bool:
     return max(limits.values()) <= 1 or vectors <= SMALL
 
 
-def _backends(chain: int | Sequence[Link]) -> tuple[tuple[str, ...], list[Prices | None]]:
-    """Return the names and the prices of the backends that a call can reach."""
+def _backends(chain: int | Sequence[Link]) -> tuple[tuple[str, ...], list[Prices | None], int]:
+    """Return the names and the prices of the backends that a call can reach, and the most keys of
+    one.
+    """
     if isinstance(chain, int):
         if isinstance(chain, bool) or not 1 <= chain <= LARGEST_LIMIT + 1:
             raise ConfigurationError(
                 f"the chain must have 1 to {LARGEST_LIMIT + 1} backends, not {short(chain)}"
             )
-        return tuple(f"backend {number}" for number in range(1, chain + 1)), [None] * chain
+        return tuple(f"backend {number}" for number in range(1, chain + 1)), [None] * chain, 1
     if not isinstance(chain, (list, tuple)):
         raise ConfigurationError(
             f"the chain must be backends, or how many there are, not {type(chain).__name__}"
@@ -310,4 +351,5 @@ def _backends(chain: int | Sequence[Link]) -> tuple[tuple[str, ...], list[Prices
             usable.append(link)
     if not usable:
         raise ConfigurationError("no backend of the chain can be used")
-    return tuple(link.name for link in usable), [link.prices for link in usable]
+    names = tuple(link.name for link in usable)
+    return names, [link.prices for link in usable], most_keys(chain)

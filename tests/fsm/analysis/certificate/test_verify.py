@@ -6,7 +6,17 @@ import re
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, Reserve
+from rungwise import (
+    CALL,
+    Budget,
+    ConfigurationError,
+    Limits,
+    Policy,
+    Prices,
+    Reserve,
+    SharedBudget,
+    TurnPolicy,
+)
 from rungwise.core import Guard, PlainLink, Table
 from rungwise.fsm.analysis.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.engine.checker.counterexample import Property
@@ -300,3 +310,22 @@ def test_a_table_that_skips_a_backend_is_reported_and_not_refused(table: Table, 
     assert "at least for the last backend" not in text
     assert text.startswith("# Certificate: call\n\nEverything holds.\n")
     assert "| not held | the next backend is reached | " in text
+
+
+def test_a_certificate_states_what_bounds_the_calls_of_one_period() -> None:
+    month = SharedBudget(Budget(attempts=9000, seconds=None, money=500), name="all", per="month")
+    team = SharedBudget(Budget(attempts=500, seconds=None), month, name="team-a", per="day")
+    session = SharedBudget(Budget(attempts=5), team)
+    certificate = verify(within=session)
+    assert certificate.within == (
+        "the shared budget: attempts 5, seconds 900.0 at most, by all calls together",
+        "team-a: attempts 500 at most, by all calls together that begin in one day (UTC)",
+        "all: attempts 9000, money 500 at most, by all calls together that begin in one month "
+        "(UTC)",
+    )
+    for bound in certificate.within:
+        assert f"| within | {bound} |" in certificate.to_markdown()
+    assert verify(TurnPolicy(), within=team).to_json()["within"] == certificate.within[1:]
+    assert verify().within == ()
+    with pytest.raises(ConfigurationError, match="within must be a SharedBudget"):
+        verify(within=Budget())  # type: ignore[arg-type]
