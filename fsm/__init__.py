@@ -23,7 +23,8 @@ without a connection. It gets a smaller cap only if nothing more can come back, 
 `over_budget` if not one token is left. A call without a cap asks for `rungwise.Policy.base_cap`. A
 call that is cancelled before anything arrived counts as its cap; a stream that nobody reads holds
 its share. `shortfall()` says why no further attempt is possible; `attempts`, `usage` and `cost`
-report what has settled.
+report what has settled. With `per` each day, week or month has the ceilings anew: a call belongs to
+the period in which it begins, whenever it ends.
 
 ### Silence and time
 
