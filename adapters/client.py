@@ -94,7 +94,7 @@ class Client(Turns, Closing, AsyncClosing, Called):
 
     def __init__(
         self,
-        chain: Backend | Iterable[Backend],
+        chain: Backend | Iterable[Backend] = (),
         *more: Never,
         policy: Policy = DEFAULT_POLICY,
         http: HttpClient | None = None,

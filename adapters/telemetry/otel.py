@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -43,11 +42,6 @@ def observer(
             them, called where a call or turn is made, so that it can read context variables.
         also: another observer, which is called with each step as well.
     """
-    if attributes is not None and not isinstance(attributes, Mapping) and not callable(attributes):
-        raise ConfigurationError(
-            f"attributes must be a mapping, or a function that returns one, not "
-            f"{type(attributes).__name__}"
-        )
     tracer = get_tracer("rungwise", tracer_provider=tracer_provider, schema_url=SCHEMA)
     meter = get_meter("rungwise", meter_provider=meter_provider, schema_url=SCHEMA)
     return Tracing(tracer, Meters(meter), contents, also, attributes or {})

@@ -59,6 +59,8 @@ WRONG: list[tuple[str, Callable[[], Any], str]] = [
     # the chain
     ("text", lambda: Client("gpt-5"), r"as in \[rungwise.OpenAI\('gpt-5'\)\], not str"),
     ("class", lambda: Client(OpenAIChat), r"not the class OpenAIChat: write OpenAIChat\(model\)"),
+    ("no chain", lambda: Client(), "the chain is empty; give at least one backend"),
+    ("model", lambda: Client(model="gpt-5"), r"'model': give it to a backend, as in Client\("),
     ("two", lambda: Client(BACKEND, BACKEND), "one chain: put its backends into a list"),
     # policies
     ("path", lambda: Client(BACKEND, policy="p.toml"), r"Policy.load\(path\)"),
@@ -136,7 +138,6 @@ WRONG: list[tuple[str, Callable[[], Any], str]] = [
     ("keys", lambda: chain_in("a", [{"model": "m", "api_key": "k"}], {}.get), "with key_env"),
     ("chain", lambda: Policy.from_toml("[[fast]]\nmodel = 'm'"), r"write \[\[chain.fast\]\]"),
     ("model of a line", lambda: line({"prompt": "?", "model": "m"}), "there are: headers, id"),
-    ("attributes", lambda: rungwise.otel.observer(attributes="tenant"), "a mapping, or a function"),
     ("replay", lambda: rungwise.replay("call.json"), "see Journal.from_json"),
     ("path of a journal", lambda: rungwise.Journal.from_json(Path("call.json")), "read_text"),
 ]
