@@ -180,14 +180,20 @@ def message_in(choice: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     Some servers write a bare text in place of it, or a list.
     """
     for name in names:
-        if said := block_in(choice.get(name)):
+        said = choice.get(name)
+        if said and isinstance(said, dict):
+            return said
+        if said := block_in(said):
             return said
     return {}
 
 
 def others_in(value: Mapping[str, Any], own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return all choices but the reply's own."""
-    return [choice for choice in blocks_in(value.get("choices")) if choice is not own]
+    choices = value.get("choices")
+    if choices == [own]:
+        return []
+    return [choice for choice in blocks_in(choices) if choice is not own]
 
 
 def error_in(
@@ -209,8 +215,8 @@ def error_in(
         if path[1:] == ("error",):
             return as_json({"error": error}).encode()
         return body
-    for place in (choice, message_in(choice, "delta"), message_in(choice, "message")):
-        if "error" in place and _says(place["error"]):
+    for place in (choice, choice.get("delta"), choice.get("message")):
+        if isinstance(place, dict) and "error" in place and _says(place["error"]):
             return as_json({"error": place["error"]}).encode()
     return None
 

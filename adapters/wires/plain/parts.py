@@ -155,7 +155,9 @@ def blocks_in(content: Any, **members: Any) -> list[Any]:
         members: of a block of text, beside `text`; one that does not say them has them.
     """
     blocks = []
-    for each in list_of(content) or [content]:
+    if not isinstance(content, list | tuple):
+        content = [content]
+    for each in content:
         if isinstance(each, str) and each:
             each = {"text": each}
         if isinstance(each, Mapping):
