@@ -110,7 +110,11 @@ def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Requ
     """
     if isinstance(options.get("headers"), Mapping):
         options["headers"] = SecretMap(options["headers"])
-    if _is_blank(messages):
+    if isinstance(messages, str):
+        is_blank = not messages.strip()
+    else:
+        is_blank = _are_blank(messages)
+    if is_blank:
         raise ConfigurationError("the prompt is empty: write something to be answered")
     system = options.get("system")
     if system is not None:
@@ -127,10 +131,8 @@ def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Requ
     return messages
 
 
-def _is_blank(messages: object) -> bool:
-    """Tell whether a prompt is blank, or messages that have nothing but blank texts."""
-    if isinstance(messages, str):
-        return not messages.strip()
+def _are_blank(messages: object) -> bool:
+    """Tell whether messages have nothing but blank texts."""
     return isinstance(messages, list) and bool(messages) and all(map(_says_nothing, messages))
 
 

@@ -161,8 +161,10 @@ class Runtime:
     def _within(self, options: RunOptions) -> SharedBudget | None:
         """Return the budget that a call or a turn shares which begins now."""
         within = options.get("within")
+        if within is None:
+            return None
         check_within(within)
-        return None if within is None else within.at(self.deadlines.wall_clock())
+        return within.at(self.deadlines.wall_clock())
 
     def driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
         """Return a driver of calls for this thread.

@@ -95,7 +95,6 @@ def verify(
     check_policy(policy)
     names, prices, keys = _backends(chain)
     calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    bounds = _bounds(within)
     limits = calls.limits.bounded(calls.table.limits, len(names), keys)
     blank = Certificate(
         table=calls.table.name,
@@ -106,7 +105,7 @@ def verify(
         input_tokens=input_tokens,
         assistant_turns=assistant_turns,
         walked=limits if exhaustive else clipped(limits),
-        within=bounds,
+        within=_bounds(within),
     )
     certificate = _checked(blank, calls.table, faults_of, HONEST_CALL, progress)
     if certificate.ok:
