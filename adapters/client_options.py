@@ -110,10 +110,7 @@ def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Requ
     """
     if isinstance(options.get("headers"), Mapping):
         options["headers"] = SecretMap(options["headers"])
-    if isinstance(messages, str):
-        is_blank = not messages.strip()
-    else:
-        is_blank = _are_blank(messages)
+    is_blank = not messages.strip() if isinstance(messages, str) else _are_blank(messages)
     if is_blank:
         raise ConfigurationError("the prompt is empty: write something to be answered")
     system = options.get("system")
