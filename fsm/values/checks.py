@@ -99,8 +99,8 @@ def explains_arguments(kind: _Kind) -> _Kind:
     def init(self: Any, /, *values: Any, **named: Any) -> None:
         for value in values:
             fitting = [name for name in names if isinstance(value, parts.get(name, ()))]
-            by_name = " or ".join(f"{name}={short(value)}" for name in fitting or names)
-            raise ConfigurationError(f"{kind.__name__} takes its fields by name: {by_name}")
+            right = " or ".join(f"{name}={short(value)}" for name in fitting or names)
+            raise ConfigurationError(f"{kind.__name__} takes its fields by name: {right}")
         for name, value in named.items():
             if name in names:
                 continue

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import Check, is_flag, is_number, is_text, is_whole
+from rungwise.fsm.values.checks import Check, by_name, is_flag, is_number, is_text, is_whole
 from rungwise.fsm.values.label import did_you_mean, label, short
 
 
@@ -94,9 +94,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "it is called tool_choice here": "function_call",
     "it is called stop here": "stop_sequences",
 }
-_ELSEWHERE: Final[Mapping[str, str]] = {
-    name: advice for advice, names in _ADVICE.items() for name in names.split()
-}
+_ELSEWHERE: Final = by_name(_ADVICE)
 """Where options belong that are often passed to a call by mistake."""
 
 _OF_BODIES: Final = frozenset(
