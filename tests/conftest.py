@@ -14,7 +14,7 @@ from support.facts import fact as fact
 from support.held_up import run_again_where_held_up
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
-from support.sampling import THOROUGH, mark_the_rest_as_full
+from support.sampling import THOROUGH, leave_the_dear_to_a_soak, mark_the_rest_as_full
 
 TESTS = Path(__file__).parent
 PAGES = f"{TESTS / 'browser'}{os.sep}"
@@ -25,13 +25,8 @@ BESIDE_A_CLOCK = [
 # No example fails for its time: a machine that is busy is slow. An ordinary run tries the same
 # examples each time, so that what fails there is what has changed; the thorough one, and `rungwise
 # fuzz`, look for what nobody has met yet.
-settings.register_profile("thorough", deadline=None)
-settings.register_profile(
-    "ordinary",
-    max_examples=8,
-    deadline=None,
-    derandomize=True,
-)
+settings.register_profile("thorough", max_examples=32, deadline=None)
+settings.register_profile("ordinary", max_examples=8, deadline=None, derandomize=True)
 settings.load_profile("thorough" if THOROUGH else "ordinary")
 
 
@@ -42,9 +37,11 @@ os.environ |= {"AWS_REGION": "eu-north-1", "AWS_EC2_METADATA_DISABLED": "true"}
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Start a worker more than there are processors: many tests wait for a deadline to pass, and
-    each worker first spends a dozen seconds on collecting them all.
+    each worker first spends a dozen seconds on collecting them all. In a thorough run, which also
+    waits for pip, that is little, and there are two more.
     """
-    return (os.cpu_count() or 1) + 1
+    more = 2 if THOROUGH else 1
+    return (os.cpu_count() or 1) + more
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     have to start a browser of its own.
     """
     mark_the_rest_as_full(items)
+    leave_the_dear_to_a_soak(items)
     items.sort(key=_place)
 
 

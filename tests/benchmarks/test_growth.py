@@ -85,7 +85,7 @@ def test_a_unit_of_the_most_takes_no_more_calls(name: str) -> None:
 
 
 @pytest.mark.slowest
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.parametrize("name", [name for name in (*ALWAYS, *AT_LENGTH) if "HTTP" not in name])
 def test_a_unit_of_the_most_takes_no_more_memory(name: str) -> None:
     growth = GROWTHS[name]

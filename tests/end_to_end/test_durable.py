@@ -129,6 +129,7 @@ def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
 MOMENTS = range(9)
 
 
+@pytest.mark.dear(3)
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
@@ -489,6 +490,7 @@ KILLS = 10
 CALLS = [f"heron {number}" for number in range(30)]
 
 
+@pytest.mark.dear(5)
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(20))
 def test_processes_that_are_killed_at_random_moments_cost_no_more_than_is_proved(

@@ -217,6 +217,7 @@ def call_until_it_ends(
         made.value += count
 
 
+@pytest.mark.dear(4)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "ceilings", [{"attempts": 60}, {"output_tokens": 1200}, {"money": 60 * COST}]

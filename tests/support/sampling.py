@@ -1,5 +1,5 @@
 """Which of many similar cases, and how many examples, an ordinary run takes; `.ci/run full` takes
-the others.
+the others, and of those that each take seconds one of n: the rest is left to `.ci/run soak`.
 """
 
 import os
@@ -15,7 +15,7 @@ THOROUGH = bool(os.environ.get("THOROUGH"))
 
 MANY = 5
 """From how many cases on a test is sampled, if it does not say itself how."""
-ONE_IN = 6
+ONE_IN = 9
 """Of how many of its cases an ordinary run then takes one."""
 
 
@@ -58,6 +58,22 @@ def mark_the_rest_as_full(items: Iterable[pytest.Item]) -> None:
             if (place + place // step + places[file]) % step:
                 item.add_marker(pytest.mark.full)
         places[file] += 1
+
+
+def leave_the_dear_to_a_soak(items: Iterable[pytest.Item]) -> None:
+    """Mark all but every n-th case of each test that is marked `dear(n)` as `soak`, of those that
+    an ordinary run leaves out.
+    """
+    places: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("dear")
+        if marker is None or not item.get_closest_marker("full"):
+            continue
+        (one_in,) = marker.args
+        test = item.nodeid.partition("[")[0]
+        if places[test] % one_in:
+            item.add_marker(pytest.mark.soak)
+        places[test] += 1
 
 
 def examples(many: int) -> int:

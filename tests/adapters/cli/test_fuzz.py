@@ -272,6 +272,7 @@ PLANTED = (
 )
 
 
+@pytest.mark.dear(4)
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("plant", "property", "seed"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED]
@@ -318,6 +319,7 @@ UNCOUNTED = (
 )
 
 
+@pytest.mark.dear(3)
 @pytest.mark.slowest
 @pytest.mark.full
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def files_hold_ten_bytes() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 
 
+@pytest.mark.dear(3)
 @PYTHONS
 @pytest.mark.parametrize("arguments", WRITES, ids=" ".join)
 def test_a_disk_that_fills_up_is_told(
@@ -85,6 +86,7 @@ def test_a_disk_that_fills_up_is_told(
     assert told.endswith(b"rungwise: stdout cannot be written: File too large\n")
 
 
+@pytest.mark.dear(3)
 @PYTHONS
 @pytest.mark.parametrize("arguments", WRITES, ids=" ".join)
 def test_a_reader_who_has_left_is_no_error_to_tell(

@@ -356,6 +356,7 @@ def seconds_for(api: str, kinds: tuple[str, ...], size: int) -> float:
     return least
 
 
+@pytest.mark.dear(5)
 @pytest.mark.full
 @pytest.mark.sampled(12)
 @ALL

@@ -91,6 +91,7 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
 }
 
 
+@pytest.mark.dear(4)
 @pytest.mark.full
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("api", sampled(protocols.PROTOCOLS, one_in=3))

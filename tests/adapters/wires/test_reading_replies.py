@@ -229,6 +229,7 @@ HEAVY = [
 ]
 
 
+@pytest.mark.dear(5)
 @pytest.mark.full
 @pytest.mark.parametrize("unit", HEAVY, ids=lambda unit: unit[:8].decode())
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ TIGHT: dict[str, Policy] = {
 }
 
 
+@pytest.mark.dear(4)
 @pytest.mark.full
 @pytest.mark.parametrize("name", TIGHT)
 def test_no_call_takes_a_row_that_is_off(name: str) -> None:

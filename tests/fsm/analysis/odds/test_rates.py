@@ -267,6 +267,7 @@ def assert_shares(counted: dict[object, int], exact: dict[object, float]) -> tup
     )
 
 
+@pytest.mark.dear(4)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 15))]

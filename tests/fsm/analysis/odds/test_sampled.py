@@ -57,6 +57,7 @@ def test_the_odds_are_those_of_sampled_calls(seed: int, is_timed: bool) -> None:
     compare(seed, 2_000, is_timed=is_timed)
 
 
+@pytest.mark.dear(7)
 @pytest.mark.full
 @pytest.mark.parametrize("is_timed", [False, True])
 @pytest.mark.parametrize("seed", range(100, 115))

@@ -57,6 +57,7 @@ def test_the_odds_are_those_of_sampled_turns(seed: int) -> None:
     compare(seed, 500)
 
 
+@pytest.mark.dear(5)
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_the_odds_are_those_of_many_sampled_turns(seed: int) -> None:

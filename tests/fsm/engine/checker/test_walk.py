@@ -43,6 +43,7 @@ GOAL = "every configuration can still reach done"
 FEW = limits(retries=1, reasks=1, nudges=1, continuations=1, fallbacks=1)
 
 
+@pytest.mark.dear(8)
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(8))
 def test_limit_vectors_of_zeros_and_ones(part: int) -> None:
@@ -107,6 +108,7 @@ def test_a_fault_is_found_with_a_path_to_it(table: Table, name: str, detail: str
         replayed(table, fault.path, FEW)
 
 
+@pytest.mark.dear(4)
 @pytest.mark.full
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
