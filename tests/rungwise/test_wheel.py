@@ -284,6 +284,7 @@ def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
     shutil.copytree(ROOT / ".ci", checkout / ".ci")
     python = environment(tmp_path / "environment", ("-e", f"{checkout}[testing]"))
     assert_ours(python, checkout, tmp_path)
+    assert not list(python.parents[1].rglob("rungwise/fsm"))  # a copy would grow old
 
 
 def files_of(python: Path, name: str) -> dict[str, str]:
