@@ -15,7 +15,9 @@ from rungwise.core import Backend, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Symptom
 from rungwise.testing import VirtualClock
 
-RULES = Health(jitter=0.0, first=0.6, longest=5.0)
+RULES = Health(jitter=0.0, first=0.6037, longest=5.0123)
+"""No sum of pauses ends at the very moment at which a backend is tried again: there the two clocks,
+which round otherwise, need not agree."""
 LEASE = 100.0
 SYMPTOMS = {
     "answered": Symptom("answered"),
@@ -24,7 +26,7 @@ SYMPTOMS = {
     "nothing": NO_SYMPTOM,
 }
 PAUSES = (0.01, 0.25, 0.7, 1.2, 7.0, 61.0, 3_000.0)
-"""Seconds, none of which ends at the very moment at which a backend is tried again."""
+"""Seconds."""
 
 
 class Plain(PlainLink, Backend):
