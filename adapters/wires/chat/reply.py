@@ -181,7 +181,9 @@ def message_in(choice: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """
     for name in names:
         said = choice.get(name)
-        if said and isinstance(said, dict):
+        if not said:
+            continue
+        if isinstance(said, dict):
             return said
         if said := block_in(said):
             return said
@@ -229,11 +231,10 @@ def _says(error: object) -> bool:
 def finish_in_any(*places: Any) -> object:
     """Return the finish reason of the first of some objects that has one, or None."""
     for place in places:
-        finish = None
-        if isinstance(place, Mapping):
+        if isinstance(place, dict):
             finish = finish_in(place, "finish_reason", STOP_REASONS)
-        if finish is not None:
-            return finish
+            if finish is not None:
+                return finish
     return None
 
 

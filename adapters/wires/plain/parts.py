@@ -154,13 +154,15 @@ def blocks_in(content: Any, **members: Any) -> list[Any]:
         content: what stands there.
         members: of a block of text, beside `text`; one that does not say them has them.
     """
-    blocks = []
+    blocks: list[Any] = []
+    if not content:
+        return blocks
     if not isinstance(content, list | tuple):
         content = [content]
     for each in content:
         if isinstance(each, str) and each:
             each = {"text": each}
-        if isinstance(each, Mapping):
+        if isinstance(each, dict | Mapping):  # a plain one is seen at once
             blocks.append({**members, **each} if members and "text" in each else each)
     return blocks
 

@@ -8,7 +8,6 @@ of an error, and nothing of a reply may stand beside them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 _WORDS: Final = ("message", "msg", "detail", "error_msg", "error_message")
@@ -21,11 +20,11 @@ _FIRST_BAD: Final = 400
 
 def is_bare_error(value: object) -> bool:
     """Tell whether the JSON of a body or an event is an error that has a code and words."""
-    if not isinstance(value, Mapping) or "type" in value:
-        return False
-    if not any(isinstance(value.get(name), str) for name in _WORDS):
+    if not isinstance(value, dict) or "type" in value:
         return False
     if any(value.get(name) for name in _OF_REPLIES):
+        return False
+    if not any(isinstance(value.get(name), str) for name in _WORDS):
         return False
     return any(_is_bad(name, value.get(name)) for name in _CODES)
 
