@@ -136,7 +136,8 @@ def _are_blank(messages: object) -> bool:
 def _says_nothing(message: object) -> bool:
     if not isinstance(message, Mapping) or not message.keys() <= {"role", "content"}:
         return False
-    return not str(message.get("content") or "").strip()
+    content = message.get("content")
+    return not (content.strip() if isinstance(content, str) else content)
 
 
 def check_functions(**functions: object) -> None:
