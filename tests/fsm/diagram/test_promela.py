@@ -66,17 +66,26 @@ def test_spin_proves_that_every_run_ends(
     assert spin(promela.model(table, limits), tmp_path).violated is None
 
 
+ONE_KEY = "LIMIT_rotations=0"
+"""With a second key there are twice as many states."""
+
+
 @pytest.mark.slowest
 @FULL
 def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: Path) -> None:
-    written = promela.model(CALL)
-    one_key = "LIMIT_rotations=0"  # with a second one there are twice as many states
-    one_backend = spin(written, tmp_path, claim=False, defined=[one_key, "LIMIT_fallbacks=0"])
+    one_backend = spin(
+        promela.model(CALL), tmp_path, claim=False, defined=[ONE_KEY, "LIMIT_fallbacks=0"]
+    )
     assert (one_backend.violated, one_backend.states) == (None, 2_457_609)
     assert f"({one_backend.states:,} for a call" in Path("diagrams/README.md").read_text()
-    # With the rung of doubt there are many times as many; it is there where all limits are 1.
+
+
+@pytest.mark.slowest
+@pytest.mark.soak
+def test_spin_proves_the_call_with_several_backends(tmp_path: Path) -> None:
+    # The rung of doubt makes many times as many states; it is there where all limits are 1.
     no_doubt = "LIMIT_rechecks=0"
-    assert spin(written, tmp_path, defined=[one_key, no_doubt]).violated is None
+    assert spin(promela.model(CALL), tmp_path, defined=[ONE_KEY, no_doubt]).violated is None
 
 
 def finds_most(written: str, most: int, folder: Path) -> None:
