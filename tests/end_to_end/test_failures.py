@@ -281,7 +281,7 @@ def test_an_overflow_for_ever_is_compacted_three_times(run: Any) -> None:
 @pytest.mark.parametrize(
     "compact",
     [
-        list,
+        lambda messages: [*messages],
         lambda messages: [dict(message) for message in messages],
         lambda messages: [{"role": "system", "content": "in short: " * 50}, *messages],
     ],

@@ -82,7 +82,9 @@ _NAMED_WORDINGS: Final = (
     r"(?:^|[.:] )(thinking) (?:level|budget)\b.{0,40}?\bnot supported",
     r"\bbudget -?\d{1,9} is invalid\. this model only works in (thinking) mode",
     r"\bdoes not support (thinking)\s*\Z",  # Ollama's
-    r"(?:^|[.:] )(think(?= value)|\w{1,40}[._]\w{1,40})(?: value)? \W\w{1,40}\W is not supported",
+    # not `tool_choice 'required'`: without it, the request asks for something else
+    r"(?:^|[.:] )(think(?= value)|(?!tool_choice)\w{1,40}[._]\w{1,40})(?: value)? \W\w{1,40}\W "
+    r"is not supported",
 )
 _NAMED: Final = tuple(Pattern(wording, re.IGNORECASE | re.MULTILINE) for wording in _NAMED_WORDINGS)
 _CONTAINERS: Final = frozenset(  # they hold parameters and are none
