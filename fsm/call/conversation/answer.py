@@ -8,6 +8,7 @@ from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, measures_of, token
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.observation import UNCLEAR, Observation
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.replies.text.repetition import LoopWatch
 from rungwise.fsm.replies.text.tags import TextBefore
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -150,6 +151,11 @@ class AnswerSoFar:
         self.turn = ()
         self.tokens.turn = (0, 0, 0)
         self.tokens.reported = 0
+
+    @property
+    def has_text(self) -> bool:
+        """Tell whether there is any text to keep, the spare one included."""
+        return not is_blank(self.gathered or self.spare)
 
     @property
     def may_be_reasoning(self) -> bool:
