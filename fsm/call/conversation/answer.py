@@ -186,9 +186,8 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """Return what a reply adds to a paused turn: its new text and its calls, if nothing is the
     provider's own.
     """
-    if observation.reply is None:
-        parts: tuple[Part, ...] = ()
-    else:
+    parts: tuple[Part, ...] = ()
+    if observation.reply is not None:
         parts = observation.reply.parts
     calls = [part for part in parts if isinstance(part, ToolCall)]
     if calls and not observation.is_answer:
