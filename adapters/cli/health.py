@@ -10,7 +10,7 @@ import click
 import orjson
 from attrs import asdict, frozen
 
-from rungwise.adapters.cli.output import bad_input, live, note, one_line, put
+from rungwise.adapters.cli.output import aligned, bad_input, live, note, one_line, put
 from rungwise.adapters.cli.shared_options import duration, store_option
 from rungwise.adapters.stores.redis_values import BY_HAND
 from rungwise.fsm.health.health import BackendHealth, Health
@@ -197,13 +197,7 @@ def _used(meter: Mapping[str, Any]) -> str:
 
 
 def _table(lines: Sequence[BackendLine]) -> str:
-    """Lay out a table with aligned columns."""
+    """Write a table with a line for each backend."""
     if not lines:
         return "nothing is remembered of any backend\n"
-    rows = [HEAD, *(line.row for line in lines)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    text = ""
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        text += "  ".join(cells).rstrip() + "\n"
-    return text
+    return aligned([HEAD, *(line.row for line in lines)])

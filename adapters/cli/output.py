@@ -8,7 +8,7 @@ import io
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -100,6 +100,17 @@ def shortened(content: object, most: int) -> str:
     if len(text) > most:
         text = f"{text[: most - 3].rstrip()}..."
     return f'"{text}"'
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> str:
+    """Lay out rows of cells in columns, a line each."""
+    every = list(rows)
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    text = ""
+    for row in every:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
 
 
 def counted(number: int, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -92,16 +92,6 @@ class StoredCalls:
         if only_failed:
             calls = (call for call in calls if call.status not in (*UNFINISHED, *FINE))
         return list(islice(calls, most))
-
-    @staticmethod
-    def table(calls: Iterable[StoredCall]) -> Iterator[str]:
-        """Yield the lines of a table."""
-        rows = [COLUMNS, *(call.row for call in calls)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        for row in rows:
-            yield "  ".join(
-                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-            ).rstrip()
 
     def all(self, **which: Any) -> Iterator[StoredCall]:
         """Yield every call, or those that DBOS finds by these arguments of `list_workflows`."""

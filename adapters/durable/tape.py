@@ -27,6 +27,7 @@ from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.conversation.observation import Finding, Observation
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.play import partial_reply
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
@@ -203,18 +204,10 @@ class RecordedCall(Recorded, Call):
         """Return what came of the attempt in flight when its process ended: the text that was kept
         goes on.
         """
-        if not self.heard:
+        heard = partial_reply(self.heard)
+        if heard is None:
             return CRASHED
-        text = ""
-        reasoning = ""
-        for piece in self.heard:
-            if isinstance(piece, Text):
-                text += piece.text
-            else:
-                reasoning += piece.text
-        return Reply(
-            text, reasoning=reasoning, interrupted=True, failure=CRASHED, usage=Usage(lost=True)
-        )
+        return evolve(heard, failure=CRASHED, usage=Usage(lost=True))
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight; see `Call`."""

@@ -226,8 +226,7 @@ class Workflows:
             self.client, request, options, returns, deadline, self.modules, is_turn=is_turn
         )
         work |= {"within": levels, "is_streaming": is_streaming}
-        now = self.client.runtime.deadlines.wall_clock()
-        of_now = None if within is None else within.at(now)
+        of_now = None if within is None else within.at(deadlines.wall_clock())
         prepared(self.client, work, of_now, self.modules)  # which says what does not fit
         return work
 

@@ -7,7 +7,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
@@ -69,7 +68,21 @@ class MemoryStore:
         is_harmless = symptom.event in (None, "answered") and not was_probe
         if is_harmless and key not in self._known:
             return  # as nearly always: nothing is remembered of it
-        self._end(partial(self._note, key, symptom, rules, sent_at, was_probe))
+
+        def change() -> None:
+            known = self._known.get(key, UNKNOWN)
+            after = known.after(
+                symptom,
+                self.now(),
+                rules,
+                sent_at=sent_at,
+                was_probe=was_probe,
+                draw=self.draw(),
+            )
+            if after is not known:
+                self._known[key] = after
+
+        self._end(change)
 
     def read(self, keys: Sequence[Hashable]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
@@ -112,30 +125,6 @@ class MemoryStore:
             meter.leases = {}
             meter.queue = {}
         self._known = {key: health.without_probe() for key, health in self._known.items()}
-
-    def _note(
-        self,
-        key: Hashable,
-        symptom: Symptom,
-        rules: Health,
-        sent_at: float,
-        was_probe: bool,
-    ) -> None:
-        """Remember what an attempt has shown, with the lock.
-
-        Arguments: as for `Store.note`.
-        """
-        known = self._known.get(key, UNKNOWN)
-        after = known.after(
-            symptom,
-            self.now(),
-            rules,
-            sent_at=sent_at,
-            was_probe=was_probe,
-            draw=self.draw(),
-        )
-        if after is not known:
-            self._known[key] = after
 
     # The collector may end a stream that somebody left, anywhere, so in a thread that has the lock
     # here. What the end of that call changes must neither wait for the lock, which nobody would

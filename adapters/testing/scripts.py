@@ -40,21 +40,19 @@ UNKNOWN_FINISHES = (
     "error",
     "network_error",
 )
+REJECTED_CAP = {
+    "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+    "param": "max_tokens",
+}
 FIXABLE = (
     {"message": "Unsupported parameter: 'temperature' is not supported with this model."},
-    {
-        "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-        "param": "max_tokens",
-    },
+    REJECTED_CAP,
     {"message": "max_tokens: 9000 > 900, which is the maximum", "type": "invalid_request_error"},
     {"message": "This model does not support assistant message prefill."},
     {"message": "Corrupted thought signature."},
 )
 REJECTED_CAPS = (
-    {
-        "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-        "param": "max_tokens",
-    },
+    REJECTED_CAP,
     {
         "message": "Unsupported parameter: 'max_completion_tokens'.",
         "param": "max_completion_tokens",

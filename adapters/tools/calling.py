@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import sys
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from contextvars import Context
@@ -35,10 +34,20 @@ class ToolReturn:
     error: BaseException | None = None
 
 
+Callee = Callable[[], Any]
+"""What is called: a tool, a compactor or a verdict, with its arguments."""
+
+AsyncCallee = Callable[[], Awaitable[Any]]
+"""The same where what it returns is to be awaited."""
+
 Report = Callable[[ToolReturn], object]
+"""Takes what came of a call."""
+
+Cancel = Callable[[], object]
+"""Cancels what was called."""
 
 
-def callable_of(run: ToolRun, executor: Executor | None) -> Callable[[], Any] | None:
+def callable_of(run: ToolRun, executor: Executor | None) -> Callee | None:
     """Return a function that runs the tool; None if it has none."""
     if run.tool.function is not None:
         return partial(run.tool.function, **run.arguments)
@@ -71,7 +80,7 @@ def discard(value: object) -> None:
             value.close()
 
 
-async def awaited(call: Callable[[], Any]) -> Any:
+async def awaited(call: Callee) -> Any:
     """Call a function in an event loop and await what it returns.
 
     What an async generator yields is collected in a list.
@@ -94,9 +103,7 @@ class Worker(threading.Thread):
         report: called in the thread with what the function returned or raised.
     """
 
-    def __init__(
-        self, name: str, call: Callable[[], Any], context: Context, report: Report
-    ) -> None:
+    def __init__(self, name: str, call: Callee, context: Context, report: Report) -> None:
         super().__init__(name=f"rungwise runs {name}", daemon=True)
         self._call = call
         self._context = context
@@ -138,9 +145,7 @@ _tasks: set[asyncio.Task[Any]] = set()
 """Event loops hold their tasks weakly."""
 
 
-def spawn_in_asyncio(
-    call: Callable[[], Awaitable[Any]], context: Context, report: Report
-) -> Callable[[], object]:
+def spawn_in_asyncio(call: AsyncCallee, context: Context, report: Report) -> Cancel:
     """Start a task in the running event loop.
 
     Arguments:
@@ -172,9 +177,7 @@ def spawn_in_asyncio(
     return task.cancel
 
 
-def spawn_in_trio(
-    call: Callable[[], Awaitable[Any]], context: Context, report: Report
-) -> Callable[[], object]:
+def spawn_in_trio(call: AsyncCallee, context: Context, report: Report) -> Cancel:
     """Start a system task of trio; see `spawn_in_asyncio`."""
     import trio
 
@@ -195,9 +198,7 @@ def spawn_in_trio(
     return scope.cancel
 
 
-def spawn(
-    call: Callable[[], Awaitable[Any]], context: Context, report: Report
-) -> Callable[[], object]:
+def spawn(call: AsyncCallee, context: Context, report: Report) -> Cancel:
     """Start a task in the running event loop, whichever it is; see `spawn_in_asyncio`."""
     start = spawn_in_trio if event_loop() is None else spawn_in_asyncio
     return start(call, context, report)
@@ -213,9 +214,7 @@ class LoopThread:
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _is_closed: asyncio.Event = field(factory=asyncio.Event, init=False)
 
-    def spawn(
-        self, call: Callable[[], Any], context: Context, report: Report
-    ) -> Callable[[], object]:
+    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
         """Await in this loop what a function returns; return a function that cancels it."""
         if self._loop is None:
             loop = asyncio.new_event_loop()
@@ -227,7 +226,7 @@ class LoopThread:
             self._loop = loop
             self._is_closed = is_closed
         loop = self._loop
-        cancels: list[Callable[[], object]] = []  # empty until the loop has begun the task
+        cancels: list[Cancel] = []  # empty until the loop has begun the task
 
         def start() -> None:
             cancels.append(spawn_in_asyncio(partial(awaited, call), context, report))
@@ -259,8 +258,7 @@ def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
 
 def outcome_of(
     name: str,
-    call: Callable[[], Any],
-    seconds: float | None,
+    call: Callee,
     cancellation: Cancellation,
     deadline: Deadline,
     loop: LoopThread | None = None,
@@ -269,10 +267,9 @@ def outcome_of(
 
     Arguments:
         name: what it is, for the name of its thread.
-        call: the function.
-        seconds: how long it may take; None for no limit. A late one is left behind.
+        call: the function. A late one is left behind.
         cancellation: ends the call or turn from outside.
-        deadline: that of the calls which the function makes.
+        deadline: when the function must have ended, and the calls which it makes.
         loop: awaits what it returns; None if nothing is to be awaited.
 
     Returns:
@@ -292,28 +289,19 @@ def outcome_of(
         loop.spawn(call, deadline.context(), report)
     else:
         Worker(name, call, deadline.context(), report).start()
-    began = time.monotonic()
-    is_in_time = run(until_set(is_done, seconds), cancellation)
+    is_in_time = run(until_set(is_done, deadline.seconds_left), cancellation)
     check(cancellation)
     if not is_in_time:
         return LATE
     value = _taken(returns[0])
     if loop is None or not is_awaited(value):
         return value
-    return outcome_of(
-        name,
-        partial(awaited, lambda: value),
-        seconds=_remaining(seconds, began),
-        cancellation=cancellation,
-        deadline=deadline,
-        loop=loop,
-    )
+    return outcome_of(name, partial(awaited, lambda: value), cancellation, deadline, loop)
 
 
 async def aoutcome_of(
     name: str,
-    call: Callable[[], Any],
-    seconds: float | None,
+    call: Callee,
     cancellation: Cancellation,
     deadline: Deadline,
 ) -> Any:
@@ -323,7 +311,6 @@ async def aoutcome_of(
 
     Arguments: as for `outcome_of`.
     """
-    began = time.monotonic()
     if is_async(call):
         value = call()
     else:
@@ -335,7 +322,7 @@ async def aoutcome_of(
             wake.call()
 
         Worker(name, call, deadline.context(), report).start()
-        if not await wake.wait(seconds, cancellation):
+        if not await wake.wait(deadline.seconds_left, cancellation):
             return LATE
         value = _taken(returns[0])
     if not is_awaited(value):
@@ -350,17 +337,10 @@ async def aoutcome_of(
             results.append(error)
 
     try:
-        await within(_remaining(seconds, began), collect, cancellation=cancellation)
+        await within(deadline.seconds_left, collect, cancellation=cancellation)
     except TimeoutError:
         return LATE
     return results[0]
-
-
-def _remaining(seconds: float | None, began: float) -> float | None:
-    """Return what is left of a time limit."""
-    if seconds is None:
-        return None
-    return max(0.0, seconds - (time.monotonic() - began))
 
 
 def _taken(returned: ToolReturn) -> Any:

@@ -40,14 +40,7 @@ class Verdicts:
         self._loop = self._loop or LoopThread()
         sentences = []
         for verdict in judged.asked():
-            answer = outcome_of(
-                _VERDICT,
-                verdict,
-                seconds=deadline.seconds_left,
-                cancellation=cancellation,
-                deadline=deadline,
-                loop=self._loop,
-            )
+            answer = outcome_of(_VERDICT, verdict, cancellation, deadline, self._loop)
             if isinstance(answer, Exception):
                 return Finding.raising(answer)
             sentences.append(answer)
@@ -65,13 +58,7 @@ async def found_async(judged: Judged, cancellation: Cancellation, deadline: Dead
 
     sentences = []
     for verdict in judged.asked():
-        answer = await aoutcome_of(
-            _VERDICT,
-            verdict,
-            seconds=deadline.seconds_left,
-            cancellation=cancellation,
-            deadline=deadline,
-        )
+        answer = await aoutcome_of(_VERDICT, verdict, cancellation, deadline)
         if isinstance(answer, Exception):
             return Finding.raising(answer)
         sentences.append(answer)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
-from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -22,6 +21,8 @@ from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.waiting import CallEnded, Mailbox, Nothing, Soon, soon
 from rungwise.adapters.tools.calling import (
+    Callee,
+    Cancel,
     LoopThread,
     Report,
     ToolReturn,
@@ -58,9 +59,7 @@ class Runner(ABC):
         """Wake this thread or task, from any thread."""
 
     @abstractmethod
-    def spawn(
-        self, call: Callable[[], Any], context: Context, report: Report
-    ) -> Callable[[], object]:
+    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
         """Await in a loop what a function returns.
 
         Arguments:
@@ -122,7 +121,7 @@ class Runner(ABC):
         else:
             discard(value)
 
-    def _start(self, job: Job, call: Callable[[], Any], report: Report, *, in_loop: bool) -> None:
+    def _start(self, job: Job, call: Callee, report: Report, *, in_loop: bool) -> None:
         """Start a tool, or the rest of one.
 
         Arguments:
@@ -191,9 +190,7 @@ class ToolThreads(Runner):
         """Wake this thread."""
         self._woken.put(None)
 
-    def spawn(
-        self, call: Callable[[], Any], context: Context, report: Report
-    ) -> Callable[[], object]:
+    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
         """Await what a function returns in the loop of another thread."""
         return self._loop.spawn(call, context, report)
 
@@ -254,8 +251,6 @@ class ToolTasks(Runner):
         with suppress(RuntimeError):  # the event loop has ended before the tool
             self._soon(lambda: self._woken.set())
 
-    def spawn(
-        self, call: Callable[[], Any], context: Context, report: Report
-    ) -> Callable[[], object]:
+    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
         """Await what a function returns in this event loop."""
         return spawn(partial(awaited, call), context, report)

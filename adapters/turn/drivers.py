@@ -85,13 +85,7 @@ class SyncTurnDriver:
                 assert self.compactor is not None  # else the turn does not ask for it
                 deadline = Deadline(clock, turn.deadline)
                 compact = partial(self.compactor, action.messages, action.room)
-                shorter = outcome_of(
-                    COMPACTOR,
-                    compact,
-                    seconds=deadline.seconds_left,
-                    cancellation=cancellation,
-                    deadline=deadline,
-                )
+                shorter = outcome_of(COMPACTOR, compact, cancellation, deadline)
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
 
@@ -167,13 +161,8 @@ class AsyncTurnDriver:
                         assert self.compactor is not None  # else the turn does not ask for it
                         deadline = Deadline(clock, turn.deadline)
                         compact = partial(self.compactor, action.messages, action.room)
-                        shorter = await aoutcome_of(
-                            COMPACTOR,
-                            compact,
-                            seconds=deadline.seconds_left,
-                            cancellation=self.calls.cancellation,
-                            deadline=deadline,
-                        )
+                        cancellation = self.calls.cancellation
+                        shorter = await aoutcome_of(COMPACTOR, compact, cancellation, deadline)
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
             leave(turn, error, clock())

@@ -358,9 +358,9 @@ def picture_of_stats(stats: Stats) -> str:
         totals = [sum(number for number, _ in bar) for _, _, bar in rows]
         most = max(totals) or 1
         bars_at = 40 + width(max(lines, key=len))
-        y = y + ROW
+        y += ROW
         for (name, _, bar), line in zip(rows, lines, strict=True):
-            y = y + 1.25 * ROW
+            y += 1.25 * ROW
             looks = "label hit" if line is lines[0] else "label"
             words = line.replace(" ", NO_BREAK)
             drawn = [text(20, y, words, looks)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 import attrs
 from attrs import field, frozen
@@ -50,6 +50,10 @@ MOST_ATTEMPTS = 10**9
 """The most attempts of a shared budget; one call may make at most `LARGEST_LIMIT`."""
 
 
+_SECONDS: Final = number(above_zero=False)
+_SECONDS_OR_NONE: Final = optional(number(above_zero=True))
+
+
 @explains_arguments
 @frozen(kw_only=True)
 class Budget:
@@ -67,9 +71,7 @@ class Budget:
     """
 
     attempts: int = field(default=24, validator=whole(1, MOST_ATTEMPTS))
-    seconds: float | None = field(
-        default=DEFAULT_SECONDS, validator=optional(number(above_zero=True))
-    )
+    seconds: float | None = field(default=DEFAULT_SECONDS, validator=_SECONDS_OR_NONE)
     output_tokens: int | None = field(default=None, validator=optional(whole(1, 10**12)))
     money: float | None = field(
         default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM))
@@ -94,13 +96,13 @@ class Waits:
         longest_asked: the longest wait that a service may ask for.
     """
 
-    retry_base: float = field(default=2.0, validator=number(above_zero=False))
-    retry_cap: float = field(default=60.0, validator=number(above_zero=False))
-    overload_cap: float = field(default=60.0, validator=number(above_zero=False))
-    reask_base: float = field(default=1.0, validator=number(above_zero=False))
-    reask_cap: float = field(default=120.0, validator=number(above_zero=False))
+    retry_base: float = field(default=2.0, validator=_SECONDS)
+    retry_cap: float = field(default=60.0, validator=_SECONDS)
+    overload_cap: float = field(default=60.0, validator=_SECONDS)
+    reask_base: float = field(default=1.0, validator=_SECONDS)
+    reask_cap: float = field(default=120.0, validator=_SECONDS)
     jitter: float = field(default=0.5, validator=number(above_zero=False, highest=LARGEST_JITTER))
-    longest_asked: float = field(default=120.0, validator=number(above_zero=False))
+    longest_asked: float = field(default=120.0, validator=_SECONDS)
 
 
 class DefaultSeconds(float):
@@ -129,11 +131,9 @@ class Timeouts:
     """
 
     connect: float = field(default=10.0, validator=number(above_zero=True))
-    first_token: float | None = field(
-        default=FIRST_TOKEN, validator=optional(number(above_zero=True))
-    )
-    stall: float | None = field(default=25.0, validator=optional(number(above_zero=True)))
-    total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
+    first_token: float | None = field(default=FIRST_TOKEN, validator=_SECONDS_OR_NONE)
+    stall: float | None = field(default=25.0, validator=_SECONDS_OR_NONE)
+    total: float | None = field(default=600.0, validator=_SECONDS_OR_NONE)
 
 
 @explains_arguments
@@ -151,7 +151,7 @@ class Reserve:
     """
 
     share: float = field(default=0.25, validator=number(above_zero=False, highest=1))
-    seconds: float | None = field(default=None, validator=optional(number(above_zero=True)))
+    seconds: float | None = field(default=None, validator=_SECONDS_OR_NONE)
 
     @property
     def is_on(self) -> bool:

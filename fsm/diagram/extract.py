@@ -196,7 +196,7 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[Decision
     by_source = _grouped(lines, lambda line: line.row.source)
     shared: dict[tuple[object, ...], list[list[Line]]] = {}
     for own in by_source.values():
-        shape = tuple(_meaning(line) for line in own)
+        shape = tuple(line.meaning for line in own)
         shared.setdefault(shape, []).append(own)
     for lists in shared.values():
         sources = tuple(own[0].row.source for own in lists)
@@ -206,11 +206,6 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[Decision
         lines_by_rank = [_merged(rank) for rank in zip(*lists, strict=True)]
         rows = [line.row for own in lists for line in own]
         yield Decision(event, sources, where, tuple(lines_by_rank), tuple(rows))
-
-
-def _meaning(line: Line) -> tuple[object, ...]:
-    """Return what a row does, whatever its state: two rows that do the same may share a line."""
-    return line.row.guard, line.row.target, line.row.effect
 
 
 def _merged(rank: tuple[Line, ...]) -> Line:

@@ -37,6 +37,11 @@ class Line:
     turned: Literal["off", "on"] | None = None
 
     @property
+    def meaning(self) -> tuple[object, ...]:
+        """Return what the row does, whatever its state: two lines that do the same may be one."""
+        return self.row.guard, self.row.target, self.row.effect
+
+    @property
     def text(self) -> str:
         """Write the row as the label of an arc."""
         if self.row.guard is None:

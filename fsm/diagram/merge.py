@@ -201,9 +201,9 @@ def _both(was: Decision, now: Decision) -> Decision:
 
     A line has moved if it is not at the same place among the lines that both lists have.
     """
-    before = {_meaning(line): line for line in was.lines}
-    after = {_meaning(line): line for line in now.lines}
-    old_ranks = {_meaning(line): rank for rank, line in enumerate(was.lines, start=1)}
+    before = {line.meaning: line for line in was.lines}
+    after = {line.meaning: line for line in now.lines}
+    old_ranks = {line.meaning: rank for rank, line in enumerate(was.lines, start=1)}
     shared_before = [key for key in before if key in after]
     shared_after = [key for key in after if key in before]
     moved = set()
@@ -220,8 +220,3 @@ def _both(was: Decision, now: Decision) -> Decision:
     sources = merged(was.sources, now.sources)
     rows = merged(was.rows, now.rows)
     return Decision(now.event, tuple(sources), now.where, tuple(lines), tuple(rows))
-
-
-def _meaning(line: Line) -> tuple[object, ...]:
-    """Return what makes two lines of different lists the same one."""
-    return line.row.guard, line.row.target, line.row.effect

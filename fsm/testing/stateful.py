@@ -67,6 +67,11 @@ class OngoingCall:
         counts = (tuple(position.spent), position.attempts, len(call.journal.steps))
         return position.state, counts, call.backend, call.spending.usage
 
+    def cancel(self, now: float) -> None:
+        """End the call from outside, with what has arrived of the attempt in flight."""
+        self.call.cancel(now, partial_reply(self.deltas) if self.is_sent else None)
+        self.settle()
+
     def settle(self) -> None:
         """Deliver pending events, and take a snapshot of the call."""
         if self.call.is_streaming:
@@ -153,8 +158,7 @@ class CallMachine(RuleBasedStateMachine):
         try:
             running.call.compacted(compactor(thawed(send.messages)), self.now + compactor.seconds)
         except (CompactorFailed, ConfigurationError):
-            running.call.cancel(self.now)
-            running.settle()
+            running.cancel(self.now)
             return False
         self.now += compactor.seconds
         return True
@@ -216,9 +220,7 @@ class CallMachine(RuleBasedStateMachine):
     def cancel(self, which: int) -> None:
         """End a call from outside."""
         going = [each for each in self.calls if each.send is not None]
-        running = going[which % len(going)]
-        running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
-        running.settle()
+        going[which % len(going)].cancel(self.now)
 
     @precondition(lambda self: self.over)
     @rule(which=st.integers(0, 3))
@@ -269,10 +271,7 @@ class CallMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Cancel the running calls, and check every call."""
         for running in self.calls:
-            running.call.cancel(
-                self.now, partial_reply(running.deltas) if running.is_sent else None
-            )
-            running.settle()
+            running.cancel(self.now)
             self.check(running)
 
 

@@ -35,6 +35,7 @@ from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import did_you_mean, label, short
 
 _SECONDS_FORM: Final = "a number of seconds above 0, or None"
+_IS_FLAG: Final = must("True or False", is_flag, names_class=True)
 _DEFINED: Final = ("name", "description", "parameters", "strict")
 
 Executor = Callable[[str, Arguments], Any]
@@ -107,13 +108,9 @@ class Tool:
         default=None, validator=must("a text", or_none(is_text), names_class=True)
     )
     parameters: Mapping[str, Any] | None = field(default=None, converter=_parameters, repr=False)
-    alone: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
-    terminating: bool = field(
-        default=False, validator=must("True or False", is_flag, names_class=True)
-    )
-    housekeeping: bool = field(
-        default=False, validator=must("True or False", is_flag, names_class=True)
-    )
+    alone: bool = field(default=False, validator=_IS_FLAG)
+    terminating: bool = field(default=False, validator=_IS_FLAG)
+    housekeeping: bool = field(default=False, validator=_IS_FLAG)
     seconds: float | None = field(
         default=None, validator=must(_SECONDS_FORM, _is_seconds, names_class=True)
     )
@@ -126,9 +123,7 @@ class Tool:
             "True, False or a function that is not async", _is_approval, names_class=True
         ),
     )
-    repeatable: bool = field(
-        default=False, validator=must("True or False", is_flag, names_class=True)
-    )
+    repeatable: bool = field(default=False, validator=_IS_FLAG)
     takes: Schema = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rungwise.adapters.cli.durable.batch import database_option
-from rungwise.adapters.cli.output import bad_input, counted, note, put
+from rungwise.adapters.cli.output import aligned, bad_input, counted, note, put
 from rungwise.adapters.cli.shared_options import duration, number_option
 
 
@@ -51,7 +51,7 @@ def calls(
       rungwise calls --database sqlite:///answers.jsonl.sqlite prompts/17
       rungwise calls --database sqlite:///answers.jsonl.sqlite --delete --older-than 30d
     """
-    from rungwise.adapters.durable.listing import StoredCalls
+    from rungwise.adapters.durable.listing import COLUMNS, StoredCalls
     from rungwise.fsm.engine.journal.record import json_of
 
     if delete != (age is not None) or (delete and (id or failed)):
@@ -78,7 +78,7 @@ def calls(
     if as_json:
         put(json_of([row.as_mapping() for row in rows], is_indented=True) + "\n")
         return 0
-    put("".join(f"{line}\n" for line in listing.table(rows)))
+    put(aligned([COLUMNS, *(row.row for row in rows)]))
     if len(rows) == limit:
         note(f"only the newest {limit}: --limit shows more")
     return 0

@@ -19,8 +19,9 @@ from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.engine.checker.best_values import Number
 from rungwise.fsm.engine.checker.branches import Branch
-from rungwise.fsm.engine.checker.longest import Longest, TooLarge, Weight, longest
+from rungwise.fsm.engine.checker.longest import Longest, longest
 from rungwise.fsm.engine.checker.moves import Move, detours_of, moves_of, openings_of
+from rungwise.fsm.engine.checker.tracking import SearchProblem, TooLarge, Weight
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.values.money import units_of
 
@@ -206,11 +207,11 @@ class CallSearch:
             measure: what is weighed.
             attempts: the most of the path; None for any number.
             moves: those that may be taken; None for all.
-            more: further arguments of `longest`.
+            more: further arguments of `SearchProblem.of`.
         """
         if moves is None:
             moves = measure.moves
-        return longest(
+        problem = SearchProblem.of(
             moves,
             self.table.start,
             self.limits,
@@ -219,6 +220,7 @@ class CallSearch:
             attempts,
             **more,
         )
+        return longest(problem)
 
     def heaviest(self, measure: Measure) -> Longest:
         """Find the heaviest path, of several one without resends, which no script can play."""

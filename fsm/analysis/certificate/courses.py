@@ -14,7 +14,7 @@ from typing import Literal
 from attrs import evolve, frozen
 
 from rungwise.fsm.analysis.certificate.certificate import backends_text, counted, number_text
-from rungwise.fsm.analysis.certificate.enactment import ANSWER, links_of
+from rungwise.fsm.analysis.certificate.enactment import ANSWER, links_of, without_money
 from rungwise.fsm.analysis.certificate.troubles import Response, Trouble, marked, troubles_of
 from rungwise.fsm.call.budget.metering import least_tokens, texts_of
 from rungwise.fsm.call.call import Call
@@ -222,8 +222,8 @@ def trouble_changes(
 
 def _playable(policy: Policy, prices: Prices | None) -> Policy:
     """Drop a budget of money without prices, and let own facts hold if a reply says so."""
-    if policy.budget.money is not None and prices is None:
-        policy = evolve(policy, budget=evolve(policy.budget, money=None))
+    if prices is None:
+        policy = without_money(policy)
     table = policy.table
     if not table.own_facts:
         return policy

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -54,7 +54,10 @@ from rungwise.fsm.engine.checker.moves import Move
 from rungwise.fsm.engine.journal.record import Record, Step
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.values.money import as_money
+
+AnyPolicy = TypeVar("AnyPolicy", Policy, TurnPolicy)
 
 PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
 """The transient failures that have a series of waits of their own."""
@@ -121,9 +124,8 @@ def enact(
         max_tokens: the caller's output cap.
         input_tokens: the tokens of the prompt.
     """
-    # without prices, nothing counts against it
-    if None in prices and policy.budget.money is not None:
-        policy = evolve(policy, budget=evolve(policy.budget, money=None))
+    if None in prices:
+        policy = without_money(policy)
     longest = SHORTEST_TEXT
     if name == "money":
         longest = LONGEST_TEXT // (len(moves) + 1)
@@ -140,15 +142,21 @@ def enact(
             prices,
             input_tokens=request.input_tokens or 0,
             passing=reason,
+            name=name,
             longest=longest,
-            lasts=name == "seconds",
             asks=asks,
-            fills=name == "waiting seconds",
         )
         play(call, answers.along(moves, ANSWER), PlayClock())
         enacted = _enacted(call, moves)
         ways.append(evolve(enacted, attempts=tuple(answers.attempts), messages=messages))
     return max(ways, key=lambda each: each.spent[name])
+
+
+def without_money(policy: AnyPolicy) -> AnyPolicy:
+    """Drop a budget of money, against which nothing counts without prices."""
+    if policy.budget.money is None:
+        return policy
+    return evolve(policy, budget=evolve(policy.budget, money=None))
 
 
 def links_of(prices: Sequence[Prices | None], keys: int = 1) -> list[PlainLink]:

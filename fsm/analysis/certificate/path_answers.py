@@ -82,10 +82,9 @@ class PathAnswers(Answers):
         prices: of each backend; None where they are unknown.
         input_tokens: of the request.
         passing: the reason of transient failures.
+        name: of the worst case, which says what is dear.
         longest: bytes of a part of text.
-        lasts: whether attempts last as long as they may; otherwise they take no time.
         asks: whether failures request a wait.
-        fills: whether a requested wait that is too long is cut to the remaining time.
         attempts: those of all calls so far, in order.
     """
 
@@ -93,16 +92,25 @@ class PathAnswers(Answers):
     prices: Sequence[Prices | None]
     input_tokens: int
     passing: Reason
+    name: str
     longest: int = SHORTEST_TEXT
-    lasts: bool = False
     asks: bool = True
-    fills: bool = False
     attempts: list[EnactedAttempt] = field(factory=list, init=False)
     _last: Reply = field(init=False)  # ends the call
     _todo: deque[Move] = field(factory=deque, init=False)  # the rest of the path
     _move: Move | None = field(default=None, init=False)  # what the attempt before was to cause
     _is_over: bool = field(default=False, init=False)  # whether the last reply was given
     _number: int = field(default=0, init=False)  # of the move, over all calls
+
+    @property
+    def lasts(self) -> bool:
+        """Tell whether attempts last as long as they may; otherwise they take no time."""
+        return self.name == "seconds"
+
+    @property
+    def fills(self) -> bool:
+        """Tell whether a requested wait that is too long is cut to the remaining time."""
+        return self.name == "waiting seconds"
 
     def along(self, moves: Iterable[Move], last: Reply) -> PathAnswers:
         """Begin a call: answer it along a path, and end it with a reply."""

@@ -19,6 +19,7 @@ from rungwise.fsm.analysis.certificate.enactment import (
     Enacted,
     links_of,
     waited,
+    without_money,
 )
 from rungwise.fsm.analysis.certificate.path_answers import PathAnswers
 from rungwise.fsm.call.call import Call
@@ -64,9 +65,8 @@ def enact_turn(
         max_tokens: the caller's output cap.
         input_tokens: the tokens of the first prompt.
     """
-    if None in prices:  # without them, nothing counts against a budget of money
-        calls = evolve(policy.of_calls, budget=evolve(policy.of_calls.budget, money=None))
-        policy = evolve(policy, call=calls, budget=evolve(policy.budget, money=None))
+    if None in prices:
+        policy = without_money(evolve(policy, call=without_money(policy.of_calls)))
     request = Request(AFTER_A_TOOL, max_tokens=max_tokens, input_tokens=input_tokens)
     is_timed = policy.of_calls.budget.seconds is not None or policy.budget.seconds is not None
     ways: list[tuple[Sequence[Move], Reason, bool]] = []
@@ -84,7 +84,9 @@ def enact_turn(
             jitter=lambda: 1.0,
             observer=silent,
         )
-        answers = _TurnPlay(policy, prices, request.input_tokens or 0, path, passing, name, asks)
+        input_size = request.input_tokens or 0
+        play = PathAnswers(policy.of_calls, prices, input_size, passing, name, asks=asks)
+        answers = _TurnPlay(policy, path, play)
         play_turn(turn, answers, answers.clock)
         enacted.append(answers.enacted(turn))
     return max(enacted, key=lambda each: each.spent[name])
@@ -96,40 +98,19 @@ class _TurnPlay(TurnAnswers):
 
     Arguments:
         policy: of the turn.
-        prices: of each backend.
-        input_tokens: of the first prompt.
         moves: the path of each call.
-        passing: the reason of transient failures.
-        name: of the worst case, which says what is dear.
-        asks: whether failures request a wait.
+        play: what the calls are answered with.
         runs: how many tools have run, and `tool_seconds` how long they took.
         number: how many tools were called.
-        play: what the calls are answered with.
     """
 
     policy: TurnPolicy
-    prices: Sequence[Prices | None]
-    input_tokens: int
     moves: Sequence[Move]
-    passing: Reason
-    name: str
-    asks: bool
+    play: PathAnswers
     clock: PlayClock = field(factory=PlayClock, init=False)
     runs: int = field(default=0, init=False)
     tool_seconds: float = field(default=0.0, init=False)
     number: int = field(default=0, init=False)
-    play: PathAnswers = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.play = PathAnswers(
-            self.policy.of_calls,
-            self.prices,
-            self.input_tokens,
-            self.passing,
-            lasts=self.name == "seconds",
-            asks=self.asks,
-            fills=self.name == "waiting seconds",
-        )
 
     def of_call(self, call: Call) -> Answers:
         """Play the path to a call, and end it with tool calls."""
@@ -150,7 +131,7 @@ class _TurnPlay(TurnAnswers):
     def outcomes(self, action: RunTools) -> Iterator[ToolOutcome]:
         """Run tools one after the other, each as long as it may if time is what counts."""
         remaining = 0.0
-        if self.name in ("seconds", "tool seconds"):
+        if self.play.name in ("seconds", "tool seconds"):
             remaining = math.inf if action.seconds is None else action.seconds
         for run in action.runs:
             seconds = min(run.seconds, remaining)

@@ -29,6 +29,7 @@ from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.engine.checker.best_values import Number
 from rungwise.fsm.engine.checker.longest import longest
 from rungwise.fsm.engine.checker.moves import Move, moves_of
+from rungwise.fsm.engine.checker.tracking import SearchProblem
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS, SUMMARIZE
@@ -95,7 +96,7 @@ class _TurnSearch:
         moves = moves_of(table, limits)
 
         def search(attempts: int | None) -> int:
-            found = longest(
+            problem = SearchProblem.of(
                 moves,
                 table.start,
                 limits,
@@ -103,7 +104,7 @@ class _TurnSearch:
                 lambda spent: int(spent.rung in rungs),
                 attempts,
             )
-            return int(found.value)
+            return int(longest(problem).value)
 
         return search(search(None))
 

@@ -71,7 +71,7 @@ def verify(
     returns: Any = None,
     within: SharedBudget | None = None,
     exhaustive: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Certificate:
     """Check a policy with its table, and find its worst cases.
 

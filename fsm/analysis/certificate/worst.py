@@ -56,7 +56,7 @@ from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.engine.checker.branches import Branch
-from rungwise.fsm.engine.checker.longest import Weight
+from rungwise.fsm.engine.checker.tracking import Weight
 from rungwise.fsm.values.money import as_money
 
 

@@ -278,7 +278,7 @@ class Configurations:
         wait = self._wait(event.rate, rung, spent)
         backend = here.backend
         if rung == "fallback":
-            backend = backend + 1
+            backend += 1
             failures = ()
         then = Configuration(
             backend=backend,

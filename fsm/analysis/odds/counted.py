@@ -99,8 +99,8 @@ def dependence_of(tables: Iterable[Mapping[_Pair, int]]) -> Dependence | None:
             for seen, column in zip(row, columns, strict=True):
                 expected = sum(row) * sum(column) / total
                 chi_square += (seen - expected) ** 2 / expected
-        degrees = degrees + freedom
-        pairs = pairs + total
+        degrees += freedom
+        pairs += total
         most += total * (min(len(rows), len(columns)) - 1)
     if not degrees:
         return None
@@ -124,8 +124,8 @@ def chi_square_tail(chi_square: float, degrees: int) -> float:
         tail = exp(-half)
     while half and order < degrees / 2:
         power = order * log(half) - half
-        tail = tail + exp(power - lgamma(order + 1))
-        order = order + 1
+        tail += exp(power - lgamma(order + 1))
+        order += 1
     return min(1.0, tail)
 
 

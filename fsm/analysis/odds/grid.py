@@ -292,5 +292,5 @@ def _mixed(events: EventTerms, transform: Any) -> Any:
     mixed = 0
     for share, histograms in events:
         part = share / total if total else 1.0
-        mixed = mixed + part * prod(map(transform, histograms))
+        mixed += part * prod(map(transform, histograms))
     return mixed

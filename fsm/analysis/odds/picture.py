@@ -188,11 +188,11 @@ def _stack_bands(node: FlowNode, *, latest_first: bool) -> None:
     enters = node.y
     for band in sorted(node.into, key=order):
         band.arrives = enters
-        enters = enters + band.height
+        enters += band.height
     leaves = node.y
     for band in sorted(node.out, key=lambda band: band.target.y):
         band.leaves = leaves
-        leaves = leaves + band.height
+        leaves += band.height
 
 
 def _pile(nodes: Sequence[FlowNode], y: float) -> float:

@@ -327,7 +327,7 @@ def _picture(found: AnyOdds, old: AnyOdds | None) -> str:
     parts = []
     for w, h, svg in pictures_of(found, old):
         parts.append(f'<g transform="translate(0 {number(y)})">{svg}</g>')
-        y = y + h
+        y += h
         widest = max(widest, w)
     return document(widest, y, TITLE, parts)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import attrs
 from attrs import define, field
@@ -29,7 +30,6 @@ from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.usage import Usage
 
 # the note of a step that waited for a quota
 WAITED = re.compile(QUOTA.replace("{:.4g}", r"([\d.e+-]{1,10})"))
@@ -121,18 +121,8 @@ class RecordedShare(Share):
         """Return nothing: what was kept of it shows in the caps."""
         return []
 
-    def lowered(
-        self,
-        cap: int | None,
-        input_tokens: int,
-        prices: Prices | None,
-        reserved: tuple[int, int],
-    ) -> int | None:
-        """Return the cap unchanged: the recorded step has the one that was sent.
-
-        Arguments:
-            cap, input_tokens, prices, reserved: as in `Share`.
-        """
+    def lowered(self, cap: int | None, *_: Any, **__: Any) -> int | None:
+        """Return the cap unchanged: the recorded step has the one that was sent."""
         return cap
 
     def shortfall(
@@ -160,21 +150,11 @@ class RecordedShare(Share):
         del self._verdicts[0]
         return True
 
-    def reserve(
-        self,
-        cap: int | None,
-        input_tokens: int | None,
-        prices: Prices | None,
-        wake: Callable[[], None] | None = None,
-    ) -> bool:
-        """Wait for nobody.
-
-        Arguments:
-            cap, input_tokens, prices, wake: as in `Share`.
-        """
+    def reserve(self, *_: Any, **__: Any) -> bool:
+        """Wait for nobody."""
         return True
 
-    def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
+    def send(self, cap: int | None, *_: Any, **__: Any) -> str | None:
         """Let the attempt go out with its recorded cap, or the given one if that is lower."""
         self._granted = cap
         if self._verdicts:
@@ -183,18 +163,8 @@ class RecordedShare(Share):
                 self._granted = min(cap, then)
         return None
 
-    def settle(
-        self,
-        usage: Usage,
-        charged: Usage,
-        prices: Prices | None,
-        overran: int | None,
-    ) -> None:
-        """Pay nobody.
-
-        Arguments:
-            usage, charged, prices, overran: as in `Share`.
-        """
+    def settle(self, *_: Any, **__: Any) -> None:
+        """Pay nobody."""
 
 
 def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str = "") -> Result:

@@ -34,6 +34,9 @@ def _is_output_cap(value: object) -> bool:
     return is_whole(value, 1, MOST_TOKENS)
 
 
+_IS_FLAG: Final = must("True or False", is_flag, names_class=True)
+
+
 @frozen(kw_only=True)
 class Lessons:
     """Hold what earlier calls have learned of a backend, so that no call pays to learn it again.
@@ -55,21 +58,15 @@ class Lessons:
         converter=_names,
         validator=must("a set of names", _is_set_of_names, names_class=True),
     )
-    no_prefill: bool = field(
-        default=False, validator=must("True or False", is_flag, names_class=True)
-    )
-    restore_reasoning: bool = field(
-        default=False, validator=must("True or False", is_flag, names_class=True)
-    )
+    no_prefill: bool = field(default=False, validator=_IS_FLAG)
+    restore_reasoning: bool = field(default=False, validator=_IS_FLAG)
     largest_output: int | None = field(
         default=None,
         validator=must(
             "a whole number of tokens above 0, or None", or_none(_is_output_cap), names_class=True
         ),
     )
-    misplaced: bool = field(
-        default=False, validator=must("True or False", is_flag, names_class=True)
-    )
+    misplaced: bool = field(default=False, validator=_IS_FLAG)
     server: str = field(
         default="", converter=label, validator=must("a string", is_text, names_class=True)
     )

@@ -259,6 +259,9 @@ def _sentences(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"{where(instance, attribute)} must be texts")
 
 
+_SECONDS_OR_NONE: Final = validators.optional(number(above_zero=True))
+
+
 @frozen(repr=False)
 class PlainLink(Link):
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a
@@ -279,15 +282,9 @@ class PlainLink(Link):
     max_tokens: int | None = field(default=None, validator=token_count)
     expects_json: bool = False
     streams: bool = False
-    first_token: float | None = field(
-        default=None, validator=validators.optional(number(above_zero=True))
-    )
-    thinks_for: float | None = field(
-        default=None, validator=validators.optional(number(above_zero=True))
-    )
-    stall: float | None = field(
-        default=None, validator=validators.optional(number(above_zero=True))
-    )
+    first_token: float | None = field(default=None, validator=_SECONDS_OR_NONE)
+    thinks_for: float | None = field(default=None, validator=_SECONDS_OR_NONE)
+    stall: float | None = field(default=None, validator=_SECONDS_OR_NONE)
     prices: Prices | None = field(default=None, validator=validators.optional(instance(Prices)))
     identities: frozenset[tuple[str, str]] = field(
         default=Factory(lambda link: frozenset({("name", str(link.name))}), takes_self=True)

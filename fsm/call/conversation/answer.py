@@ -8,6 +8,7 @@ from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, measures_of, token
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.observation import UNCLEAR, Observation
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.replies.text.repetition import LoopWatch
 from rungwise.fsm.replies.text.tags import TextBefore
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -152,6 +153,11 @@ class AnswerSoFar:
         self.tokens.reported = 0
 
     @property
+    def has_text(self) -> bool:
+        """Tell whether there is any text to keep, the spare one included."""
+        return not is_blank(self.gathered or self.spare)
+
+    @property
     def may_be_reasoning(self) -> bool:
         """Tell whether all the text may be reasoning of the current backend, cut before its closing
         tag.
@@ -180,9 +186,8 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """Return what a reply adds to a paused turn: its new text and its calls, if nothing is the
     provider's own.
     """
-    if observation.reply is None:
-        parts: tuple[Part, ...] = ()
-    else:
+    parts: tuple[Part, ...] = ()
+    if observation.reply is not None:
         parts = observation.reply.parts
     calls = [part for part in parts if isinstance(part, ToolCall)]
     if calls and not observation.is_answer:

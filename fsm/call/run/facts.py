@@ -68,7 +68,7 @@ class FactFinder:
         facts = {}
         facts["has_delivered"] = event in EMPTY and not is_blank(observation.delivered)
         facts["has_prior_answer"] = has_prior_answer
-        facts["has_text"] = not is_blank(answer.gathered or answer.spare)
+        facts["has_text"] = answer.has_text
         facts["added_text"] = observation.adds_text
         facts["follows_tool_result"] = "tool" in map(context.chain.shapes.role_of, recent)
         facts["thinks_inline"] = observation.thinks_inline
@@ -206,7 +206,7 @@ class FactFinder:
         always = tuple([name for name, holds in facts.items() if holds])
         with_text = (*always, "has_text")
         before = with_text
-        if is_blank(answer.gathered or answer.spare):
+        if not answer.has_text:
             before = always
         after = with_text
         if not resolved.expects_json and not resolved.asks_for_little:

@@ -42,8 +42,8 @@ class Outcome:
         index = self.context.chain.index
         before = self._failures.get(index)
         # what to do about it outweighs what a repair brought instead
-        is_less = observation.event == "rejected_fixably" and before is not None
-        if is_less and before is not None and before.reason == "wrong_endpoint":
+        is_repairable = observation.event == "rejected_fixably"
+        if is_repairable and before is not None and before.reason == "wrong_endpoint":
             return
         if observation.failure is not None:
             self._failures[index] = observation.failure

@@ -23,7 +23,6 @@ from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.call.table import ROTATE
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import IllegalEvent
-from rungwise.fsm.replies.text.contents import is_blank
 
 # What the journal notes of an attempt, or of a backend that gets none.
 # how it begins if the backend is not asked because of what is remembered of it
@@ -174,7 +173,6 @@ class Sender:
         position = context.position
         proposal = self._waiting
         has_next = context.chain.next_usable() is not None
-        answer = context.transcript.answer
         if position.state == "fallback" and not has_next:
             self._leave(proposal, why)
             return None
@@ -183,7 +181,7 @@ class Sender:
         else:
             facts = []
             if has_text is None:
-                has_text = not is_blank(answer.gathered or answer.spare)
+                has_text = context.transcript.answer.has_text
             if has_text:
                 facts.append("has_text")
             if has_next:

@@ -30,6 +30,14 @@ CORNERS: dict[Kind, tuple[bool, bool, bool, bool]] = {
 }
 """Which corners are cut, clockwise from the top left: one for a lesser answer, all for an error."""
 
+CUTS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
+    ((0, 1), (1, 0)),
+    ((-1, 0), (0, 1)),
+    ((0, -1), (-1, 0)),
+    ((1, 0), (0, -1)),
+)
+"""How far from each corner, in the same order, its cut begins and ends, in x and y."""
+
 DOUBLE: tuple[Kind, ...] = ("answer", "lesser", "outcome")
 """The kinds with a double border."""
 
@@ -185,28 +193,20 @@ def _with_cut_corners(
 
     A corner that stands is one point; a cut one is two, where the cut meets its two sides.
     """
-    left = frame.x
-    top = frame.y
     right = frame.x + frame.w
     bottom = frame.y + frame.h
-    top_left, top_right, bottom_right, bottom_left = corners
+    places = (
+        (frame.x, frame.y),
+        (right, frame.y),
+        (right, bottom),
+        (frame.x, bottom),
+    )
     points: list[tuple[float, float]] = []
-    if top_left:
-        points += [(left, top + cut), (left + cut, top)]
-    else:
-        points.append((left, top))
-    if top_right:
-        points += [(right - cut, top), (right, top + cut)]
-    else:
-        points.append((right, top))
-    if bottom_right:
-        points += [(right, bottom - cut), (right - cut, bottom)]
-    else:
-        points.append((right, bottom))
-    if bottom_left:
-        points += [(left + cut, bottom), (left, bottom - cut)]
-    else:
-        points.append((left, bottom))
+    for is_cut, (x, y), ends in zip(corners, places, CUTS, strict=True):
+        if is_cut:
+            points += [(x + dx * cut, y + dy * cut) for dx, dy in ends]
+        else:
+            points.append((x, y))
     return points
 
 
@@ -262,8 +262,8 @@ def draw_panel(
     if not lines:
         classes = "panel loose"
     parts = [box(x, y, w, panel_height(lines, notes), classes, 4)]
-    x = x + PAD
-    y = y + PAD - 1
+    x += PAD
+    y += PAD - 1
     for item in lines:
         parts.append(_label(x, y, lines, item))
         y += ROW

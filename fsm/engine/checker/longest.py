@@ -54,7 +54,7 @@ minute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
 from attrs import field, frozen
@@ -75,10 +75,7 @@ from rungwise.fsm.engine.checker.tracking import (
     State,
     StateSpace,
     choose_tracked,
-    way_of,
 )
-from rungwise.fsm.engine.checker.tracking import TooLarge as TooLarge
-from rungwise.fsm.engine.checker.tracking import Weight as Weight
 
 
 @frozen
@@ -90,52 +87,17 @@ class Longest:
     within: tuple[Number, ...] = ()  # the most weight of 1 attempt, 2, ... up to the limit
 
 
-def longest(
-    moves: Sequence[Move],
-    start: str,
-    limits: Mapping[str, int],
-    ranks: Iterable[Iterable[str]],
-    weight: Weight,
-    attempts: int | None,
-    kept: str | None = None,
-    openings: Sequence[Move] = (),
-    passed: str | None = None,
-) -> Longest:
-    """Find the heaviest path of at most so many attempts; without that limit, only its weight.
-
-    Arguments:
-        moves: what each step to a rung takes and refills.
-        start: the first rung, which takes nothing.
-        limits: the units of each counter.
-        ranks: the counters, the most significant first; a move refills only those that rank below.
-        weight: of an attempt; see `Weight`.
-        attempts: the most of a path; None for any number.
-        kept: a counter of which each unit left reserves an attempt for the moves that take it,
-            unless a move leads back to the first rung.
-        openings: moves that leave the first rung with nothing sent; the first attempt may be that
-            of one of them.
-        passed: a counter of which a move may take several units for its one attempt. This and
-            `kept` need a limit of attempts.
+def longest(problem: SearchProblem) -> Longest:
+    """Find the heaviest path of a problem; if its attempts are not limited, only its weight.
 
     Raises:
         TooLarge: there are too many states to search.
     """
-    problem = SearchProblem.of(
-        moves=moves,
-        start=start,
-        limits=limits,
-        ranks=ranks,
-        weight=weight,
-        attempts=attempts,
-        kept=kept,
-        openings=openings,
-        passed=passed,
-    )
     search = _Search(problem, choose_tracked(problem))
     search.solve()
     firsts = list(search.firsts())
     heaviest = max(firsts, key=lambda option: option.values[-1])
-    path = search.path(heaviest) if attempts is not None else ()
+    path = search.path(heaviest) if problem.attempts is not None else ()
     within = reduce(better, [option.values for option in firsts])
     return Longest(within[-1], path, tuple(within))
 
@@ -187,7 +149,7 @@ class _Search:
         yield _Option(values, [], None, space.zero)
         for move in problem.openings:
             for after in space.afters(move, space.zero):
-                first = problem.weigh(way_of(move), space.spent(after))
+                first = problem.weigh(move.way, space.spent(after))
                 values = [value + first for value in self.best[after]]
                 yield _Option(values, [], move, after)
 
@@ -227,7 +189,13 @@ class _Search:
             yield _Option(nothing, [], None, None)
         yield _Option(leaving(kept, nothing), chains, None, None)
 
-    def moving(self, move: Move, state: State, after: State, kept: int) -> Iterator[_Option]:
+    def moving(
+        self,
+        move: Move,
+        state: State,
+        after: State,
+        kept: int,
+    ) -> Iterator[_Option]:
         """Yield the ways to make a move: units of the leaves that it refills are spent before it.
 
         Arguments:
@@ -238,7 +206,7 @@ class _Search:
                 and nothing else goes out before it then.
         """
         spent = self.space.spent(after)
-        weight = self.problem.weigh(way_of(move), spent)
+        weight = self.problem.weigh(move.way, spent)
         values = after_send(self.best[after], weight)
         refilled = [leaf for leaf in self.space.leaves if leaf in move.refills]
         chains = self.chains(refilled, state)
@@ -280,7 +248,7 @@ class _Search:
         spent[leaf] = unit
 
         def key(move: Move) -> tuple[Number, bool]:
-            weight = self.problem.weigh(way_of(move), spent)
+            weight = self.problem.weigh(move.way, spent)
             return weight, move.is_free
 
         takers = self.space.open_takers(leaf, state)

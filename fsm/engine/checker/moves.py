@@ -11,6 +11,9 @@ from attrs import evolve, frozen
 from rungwise.fsm.engine.checker.branches import Branch, branches
 from rungwise.fsm.engine.machine.table import Row, Table
 
+Way = tuple[str, str]
+"""A rung, and the kind of the move that led there."""
+
 
 @frozen
 class Move:
@@ -39,6 +42,16 @@ class Move:
     also: str | None = None
 
     @property
+    def way(self) -> Way:
+        """Return the rung that it leads to, with its kind."""
+        return self.row.target, self.kind
+
+    @property
+    def taken(self) -> set[str]:
+        """Name the counters of which it takes a unit."""
+        return {self.takes} if self.also is None else {self.takes, self.also}
+
+    @property
     def key(self) -> tuple[str, str, str | None, frozenset[str], str]:
         """Return all that a worst case reads of a move.
 
@@ -48,7 +61,9 @@ class Move:
 
 
 def moves_of(
-    table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: ""
+    table: Table,
+    limits: Mapping[str, int],
+    kind: Callable[[Branch], str] = lambda branch: "",
 ) -> tuple[Move, ...]:
     """List the moves that differ in kind, target, taken or refilled counters, each in its freest
     form.

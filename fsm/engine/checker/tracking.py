@@ -17,7 +17,7 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.fsm.engine.checker.best_values import Number, Units
-from rungwise.fsm.engine.checker.moves import Move, without_idle_units
+from rungwise.fsm.engine.checker.moves import Move, Way, without_idle_units
 
 State = tuple[int, ...]
 """How many units of each tracked counter are spent; of a lump, whether any is."""
@@ -26,9 +26,6 @@ Weight = Callable[[Any], Number]
 """Weighs an attempt, given an object with its rung, the kind of the move there ("" for the first),
 and the counters.
 """
-
-Way = tuple[str, str]
-"""A rung, and the kind of the move that led there."""
 
 MOST_WORK = 2_000_000
 """The most list entries, counting a hundred for each state; more would take longer than a person
@@ -93,24 +90,36 @@ class SearchProblem:
         ranks: Iterable[Iterable[str]],
         weight: Weight,
         attempts: int | None,
-        kept: str | None,
-        openings: Sequence[Move],
-        passed: str | None,
+        kept: str | None = None,
+        openings: Sequence[Move] = (),
+        passed: str | None = None,
     ) -> SearchProblem:
         """Take away what cannot happen within the attempts.
 
-        Arguments: those of `longest`.
+        Arguments:
+            moves: what each step to a rung takes and refills.
+            start: the first rung, which takes nothing.
+            limits: the units of each counter.
+            ranks: the counters, the most significant first; a move refills only those that rank
+                below.
+            weight: of an attempt; see `Weight`.
+            attempts: the most of a path; None for any number.
+            kept: a counter of which each unit left reserves an attempt for the moves that take it,
+                unless a move leads back to the first rung.
+            openings: moves that leave the first rung with nothing sent; the first attempt may be
+                that of one of them.
+            passed: a counter of which a move may take several units for its one attempt. This and
+                `kept` need a limit of attempts.
         """
         whole = dict(limits)
         most = dict(limits)
         if attempts:  # no counter can be taken from more often than attempts follow the first
             most = {name: min(limit, attempts - 1) for name, limit in limits.items()}
         used_up = {name for name, limit in most.items() if limit <= 0}
-        open_moves = [move for move in moves if not taken(move) & used_up]
+        open_moves = [move for move in moves if not move.taken & used_up]
         first = (start, "")
         ways = {first}
-        ways.update(map(way_of, open_moves))
-        ways.update(map(way_of, openings))
+        ways.update(move.way for move in (*open_moves, *openings))
         reads = {way: _read_by(weight, way, most) for way in ways}
         all_read = set().union(*reads.values())
         if passed is not None and attempts:  # its units can be used up at once, in one attempt
@@ -146,7 +155,7 @@ class SearchProblem:
         """Return the counters on which the weight of a unit of each counter depends."""
         read_for: dict[str, set[str]] = {name: set() for name in self.limits}
         for move in self.moves:
-            read_for[move.takes] |= self.reads[way_of(move)]
+            read_for[move.takes] |= self.reads[move.way]
         return read_for
 
     @property
@@ -159,9 +168,9 @@ class SearchProblem:
         """Name the counters that change the weight of other attempts, or whose moves refill."""
         names = set(self.reads[self.start])
         for move in self.moves:
-            names |= self.reads[way_of(move)] - {move.takes}
+            names |= self.reads[move.way] - {move.takes}
             if move.refills or move.also:
-                names |= taken(move)
+                names |= move.taken
         for name in (self.kept, self.passed):
             if name is not None and self.limits[name] > 0:
                 names.add(name)
@@ -307,7 +316,7 @@ class StateSpace:
 
     def afters(self, move: Move, state: State) -> Iterator[State]:
         """Yield the states after a move: several if it may pass over units."""
-        after = self.after(state, taken(move), move.refills)
+        after = self.after(state, move.taken, move.refills)
         while after is not None:
             yield after
             if move.takes != self.problem.passed:
@@ -323,7 +332,7 @@ class StateSpace:
         problem = self.problem
         reads = problem.read_for[leaf]
         takers = self.open_takers(leaf, state)
-        ways = frozenset(way_of(move) for move in takers)
+        ways = frozenset(move.way for move in takers)
         read = tuple(state[self.place[name]] for name in self.tracked if name in reads)
         key = (leaf, ways, read)
         if key not in self._chains:
@@ -363,7 +372,7 @@ class StateSpace:
             return False
         moves = [move for move in self.moves if leaf not in move.refills]
         for state, move in product(self.states(), moves):
-            after = self.after(state, taken(move), move.refills)
+            after = self.after(state, move.taken, move.refills)
             if after is None:
                 continue
             soon = self.chain(leaf, state)
@@ -381,19 +390,9 @@ def _is_lighter(one: Units, other: Units) -> bool:
 
 def _outdoes(one: Move, other: Move, tracked: AbstractSet[str]) -> bool:
     """Tell whether a move is like another but refills more leaves, which is never a loss."""
-    if way_of(one) != way_of(other):
+    if one.way != other.way:
         return False
     if one.takes != other.takes or one.also != other.also:
         return False
     more = one.refills - other.refills
     return one.refills > other.refills and not more & tracked
-
-
-def way_of(move: Move) -> Way:
-    """Return the rung that a move leads to, with its kind."""
-    return move.row.target, move.kind
-
-
-def taken(move: Move) -> set[str]:
-    """Name the counters of which a move takes a unit."""
-    return {move.takes} if move.also is None else {move.takes, move.also}

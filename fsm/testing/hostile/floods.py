@@ -9,7 +9,7 @@ deadline for the whole reply ends it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import attrs
@@ -85,17 +85,41 @@ def _flood(
     return RawResponse([step for step in steps if step.data], says=says, is_whole=is_whole)
 
 
+Before = Callable[[ValidReply], bytes]
+"""Writes what comes before a flood or a drip."""
+
+
 def _until_closed(reply: ValidReply) -> bytes:
     """Write the head of a body that ends with its connection."""
     return reply.head(b"connection: close")
 
 
+def _open_head(reply: ValidReply) -> bytes:
+    """Write a head without its end, so that more headers may follow."""
+    return reply.head()[:-2]
+
+
+def _open_size(reply: ValidReply) -> bytes:
+    """Write the size of a chunk without its end, so that an extension may follow."""
+    return reply.chunked_head() + b"1;"
+
+
+def _before_trailers(reply: ValidReply) -> bytes:
+    """Write a body in chunks without its end, so that trailers may follow."""
+    return reply.chunked_head() + chunk(reply.body) + b"0\r\n"
+
+
+def _flooding(before: Before, *units: bytes) -> Hostility:
+    """Return what draws a flood of one of these units, with nothing behind it."""
+
+    def flood(draw: DrawFn, reply: ValidReply) -> RawResponse:
+        return _flood(before(reply), pick(draw, *units))
+
+    return flood
+
+
 def _interim(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return _flood(b"", pick(draw, *INTERIM), reply.written(), says=reply.text)
-
-
-def _headers(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.head()[:-2], pick(draw, *HEADERS))
 
 
 def _endless_head(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -172,10 +196,6 @@ def _choices(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return _flood(_until_closed(reply) + before, one + b",", after)
 
 
-def _deltas(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(_until_closed(reply), delta_event(pick(draw, *DELTAS)))
-
-
 def _long_delta(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Send all of it at once, far beyond any cap."""
     before, after = reply.body.split(reply.text[:4].encode(), 1)
@@ -183,24 +203,8 @@ def _long_delta(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return _flood(_until_closed(reply) + before, unit, after)
 
 
-def _chunks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.chunked_head(), pick(draw, *CHUNKS))
-
-
-def _chunk_extension(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.chunked_head() + b"1;", b"a")
-
-
 def _trailers(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return _flood(_before_trailers(reply), b"x-a: b\r\n", says=reply.text)
-
-
-def _before_trailers(reply: ValidReply) -> bytes:
-    return reply.chunked_head() + chunk(reply.body) + b"0\r\n"
-
-
-def _empty_blocks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(empty_gzip(reply), chunk(EMPTY_BLOCK))
 
 
 def _after_the_end(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -215,7 +219,7 @@ def _after_the_end(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 FLOODS: Final[Mapping[str, Hostility]] = {
     "flood of 1xx": _interim,
-    "flood of headers": _headers,
+    "flood of headers": _flooding(_open_head, *HEADERS),
     "endless head": _endless_head,
     "flood of comments": _comments,
     "flood of blanks": _blanks,
@@ -224,12 +228,12 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "flood of empty objects": _empty_objects,
     "flood of tool calls": _tool_calls,
     "flood of choices": _choices,
-    "flood of deltas": _deltas,
+    "flood of deltas": _flooding(_until_closed, *map(delta_event, DELTAS)),
     "endless delta": _long_delta,
-    "flood of chunks": _chunks,
-    "endless chunk extension": _chunk_extension,
+    "flood of chunks": _flooding(ValidReply.chunked_head, *CHUNKS),
+    "endless chunk extension": _flooding(_open_size, b"a"),
     "flood of trailers": _trailers,
-    "flood of empty blocks": _empty_blocks,
+    "flood of empty blocks": _flooding(empty_gzip, chunk(EMPTY_BLOCK)),
     "flood after the end": _after_the_end,
 }
 """The floods, by name."""
@@ -241,19 +245,30 @@ DELAYS: Final = (0.002, 0.0005, 0.01)
 DRIPPING_INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 102 Wait\r\n\r\n")
 BLANKS: Final = (b"\n", b" ", b"\r\n", b"\t")
 KEEP_ALIVES: Final = (b": keep-alive\n\n", b":\n", b"event: ping\ndata: {}\n\n", b"retry: 1\n\n")
-EMPTY_DELTAS: Final[tuple[dict[str, str], ...]] = (
-    {},
-    {"content": ""},
-    {"role": "assistant"},
-    {"reasoning": ""},
+
+
+def _delta(**delta: str) -> bytes:
+    return chunk(delta_event(delta))
+
+
+EMPTY_DELTAS: Final = (
+    _delta(),
+    _delta(content=""),
+    _delta(role="assistant"),
+    _delta(reasoning=""),
 )
-TALK: Final = ({"content": "and on "}, {"reasoning_content": "and on "})
+TALK: Final = (_delta(content="and on "), _delta(reasoning_content="and on "))
 
 
-def _drip(draw: DrawFn, before: bytes, drop: bytes) -> RawResponse:
-    """Draw a drip: a drop over and over, with a pause before each."""
-    drops = RawStep(drop, pick(draw, *DELAYS), FOR_EVER)
-    return RawResponse([RawStep(before), drops], is_whole=False)
+def _dripping(before: Before, *drops: bytes) -> Hostility:
+    """Return what draws a drip: one of these drops over and over, with a pause before each."""
+
+    def drip(draw: DrawFn, reply: ValidReply) -> RawResponse:
+        start = RawStep(before(reply))
+        drop = RawStep(pick(draw, *drops), pick(draw, *DELAYS), FOR_EVER)
+        return RawResponse([start, drop], is_whole=False)
+
+    return drip
 
 
 def _bytes(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -272,51 +287,14 @@ def _events(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return RawResponse(steps, "keep", says=reply.text)
 
 
-def _dripping_status(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _drip(draw, b"HTTP/1.1 200 ", b"O")
-
-
-def _dripping_interim(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _drip(draw, b"", pick(draw, *DRIPPING_INTERIM))
-
-
-def _dripping_headers(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _drip(draw, reply.head()[:-2], pick(draw, b"x-still: here\r\n", b"x"))
-
-
-def _dripping_extension(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _drip(draw, reply.chunked_head() + b"1;", b"a")
-
-
-def _dripping_blocks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _drip(draw, empty_gzip(reply), chunk(EMPTY_BLOCK))
-
-
-def _dripping_blanks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _drip(draw, reply.chunked_head(), chunk(pick(draw, *BLANKS)))
-
-
-def _dripping_comments(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Keep a connection alive as some routers do, for a model that never answers."""
-    before = reply.chunked_head()
-    if reply.streams:
-        before += chunk(reply.events[0])
-    return _drip(draw, before, chunk(pick(draw, *KEEP_ALIVES)))
-
-
-def _dripping_deltas(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    delta = pick(draw, *EMPTY_DELTAS)
-    return _drip(draw, reply.chunked_head(), chunk(delta_event(delta)))
-
-
-def _dripping_words(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Keep talking, whatever the cap."""
-    delta = pick(draw, *TALK)
-    return _drip(draw, reply.chunked_head(), chunk(delta_event(delta)))
+def _begun(reply: ValidReply) -> bytes:
+    """Write a head, and the first event of a stream."""
+    first = chunk(reply.events[0]) if reply.streams else b""
+    return reply.chunked_head() + first
 
 
 def _dripping_trailers(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    drip = _drip(draw, _before_trailers(reply), b"x-more: y\r\n")
+    drip = _dripping(_before_trailers, b"x-more: y\r\n")(draw, reply)
     return attrs.evolve(drip, says=reply.text, is_whole=True)
 
 
@@ -333,15 +311,17 @@ def _silence(draw: DrawFn, reply: ValidReply) -> RawResponse:
 DRIPS: Final[Mapping[str, Hostility]] = {
     "dripping bytes": _bytes,
     "dripping events": _events,
-    "dripping status line": _dripping_status,
-    "dripping 1xx": _dripping_interim,
-    "dripping headers": _dripping_headers,
-    "dripping chunk extension": _dripping_extension,
-    "dripping empty blocks": _dripping_blocks,
-    "dripping blanks": _dripping_blanks,
-    "dripping comments": _dripping_comments,
-    "dripping empty deltas": _dripping_deltas,
-    "dripping words": _dripping_words,
+    "dripping status line": _dripping(lambda _: b"HTTP/1.1 200 ", b"O"),
+    "dripping 1xx": _dripping(lambda _: b"", *DRIPPING_INTERIM),
+    "dripping headers": _dripping(_open_head, b"x-still: here\r\n", b"x"),
+    "dripping chunk extension": _dripping(_open_size, b"a"),
+    "dripping empty blocks": _dripping(empty_gzip, chunk(EMPTY_BLOCK)),
+    "dripping blanks": _dripping(ValidReply.chunked_head, *map(chunk, BLANKS)),
+    # as some routers keep a connection alive, for a model that never answers
+    "dripping comments": _dripping(_begun, *map(chunk, KEEP_ALIVES)),
+    "dripping empty deltas": _dripping(ValidReply.chunked_head, *EMPTY_DELTAS),
+    # whatever the cap
+    "dripping words": _dripping(ValidReply.chunked_head, *TALK),
     "dripping trailers": _dripping_trailers,
     "silence": _silence,
 }

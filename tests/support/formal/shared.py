@@ -9,9 +9,10 @@ from typing import Final
 from attrs import evolve
 
 from rungwise.fsm.diagram.extract import picture_of
-from rungwise.fsm.engine.checker.longest import TooLarge, longest
+from rungwise.fsm.engine.checker.longest import longest
 from rungwise.fsm.engine.checker.moves import detours_of, moves_of
 from rungwise.fsm.engine.checker.proof import prove
+from rungwise.fsm.engine.checker.tracking import SearchProblem, TooLarge
 from rungwise.fsm.engine.machine.declare import Fact, Guard
 from rungwise.fsm.engine.machine.table import Table
 
@@ -110,7 +111,10 @@ def most_attempts(table: Table, limits: Mapping[str, int]) -> int | None:
     moves = moves_of(table, limits)
     moves = (*moves, *detours_of(table, limits, moves))
     try:
-        return int(longest(moves, table.start, limits, table.ranks, lambda spent: 1, None).value)
+        problem = SearchProblem.of(
+            moves, table.start, limits, table.ranks, lambda spent: 1, attempts=None
+        )
+        return int(longest(problem).value)
     except TooLarge:
         return None
 

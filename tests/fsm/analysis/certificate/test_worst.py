@@ -39,6 +39,7 @@ from rungwise.fsm.call.conversation.changes import most_of_correction
 from rungwise.fsm.engine.checker.branches import branches
 from rungwise.fsm.engine.checker.longest import longest
 from rungwise.fsm.engine.checker.moves import detours_of, moves_of
+from rungwise.fsm.engine.checker.tracking import SearchProblem
 from rungwise.fsm.engine.checker.walk import Walk, walk
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.testing import run as play
@@ -374,7 +375,10 @@ def test_the_heaviest_path_leaves_an_attempt_to_each_later_backend(given: dict[s
     moves = moves_of(CALL, given)
     moves += detours_of(CALL, given, moves)
     for weight, attempts in product(weights, (1, 2, 3, 4, 6, 9)):
-        found = longest(moves, CALL.start, given, CALL.ranks, weight, attempts, "fallbacks")
+        problem = SearchProblem.of(
+            moves, CALL.start, given, CALL.ranks, weight, attempts, "fallbacks"
+        )
+        found = longest(problem)
         assert found.value == pytest.approx(
             heaviest(CALL, walked, weight, attempts, given, keeps=True)
         )

@@ -17,6 +17,7 @@ from rungwise.fsm.engine.checker.longest import longest
 from rungwise.fsm.engine.checker.moves import moves_of
 from rungwise.fsm.engine.checker.proof import prove
 from rungwise.fsm.engine.checker.properties import COUNTS, FALLS
+from rungwise.fsm.engine.checker.tracking import SearchProblem
 from rungwise.fsm.engine.checker.walk import walk
 from rungwise.fsm.engine.journal.path import Path, path_of
 from rungwise.fsm.engine.journal.record import Record, RecordedStep
@@ -76,9 +77,10 @@ def test_it_is_walked() -> None:
     ("attempts", "heaviest"), [(None, 35), (9, 35), (5, 35), (3, 1 + 2 + 5), (1, 1)]
 )
 def test_finds_its_worst_case_by_custom_weights(attempts: int | None, heaviest: int) -> None:
-    found = longest(
+    problem = SearchProblem.of(
         moves_of(TOY, LIMITS), TOY.start, LIMITS, TOY.ranks, lambda at: 1 + at.knocks**2, attempts
     )
+    found = longest(problem)
     assert found.value == heaviest
     assert [move.row.event for move in found.path] == ["stayed_quiet"] * (min(attempts or 1, 5) - 1)
 
