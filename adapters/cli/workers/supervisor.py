@@ -12,6 +12,7 @@ it would be after a bare fork.
 * **The end.** Each worker has a session of its own, so Ctrl-C in a terminal reaches the parent
   alone, which passes it on as SIGTERM; a second one goes on as SIGINT, which ends what still runs.
   systemd sends SIGTERM to every process by default, so a worker takes any number of them for one.
+* **SIGHUP** goes on to each worker.
 * **The parent's death.** The parent holds the other end of each worker's stdin. Where it dies, even
   by SIGKILL, the worker reads the end of the file, and drains.
 * **A worker's death.** The worker starts again at once. If it had not lived for long, it waits
@@ -167,8 +168,10 @@ def supervise(
         announce: called once all of them listen.
     """
     signals: list[int] = []
+    hangups: list[int] = []
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda number, frame: signals.append(number))
+    signal.signal(signal.SIGHUP, lambda number, frame: hangups.append(number))
     with TemporaryDirectory(prefix="rungwise-metrics-") as folder:
         workers: list[Worker] = []
         try:
@@ -181,6 +184,10 @@ def supervise(
             while not signals:
                 for worker in workers:
                     worker.look_after()
+                if hangups:
+                    hangups.clear()
+                    for worker in workers:
+                        worker.process.send_signal(signal.SIGHUP)
                 if min(worker.deaths for worker in workers) >= MOST_DEATHS:
                     complain("no worker lives for long: see above why they died")
                     return 1

@@ -1,8 +1,10 @@
 """The workers of `rungwise proxy`: what is refused, and how often one that dies starts again."""
 
 import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from rungwise.adapters.cli.workers import supervisor
 from rungwise.adapters.cli.workers.supervisor import METRICS, Worker, held_port, supervise
 from support.command_line import refused
+from support.waiting import until
 
 DIES = [sys.executable, "-S", "-c", "raise SystemExit(3)"]
 LIVES = [sys.executable, "-S", "-c", "print('it listens', flush=True); input()"]
@@ -79,17 +82,51 @@ def test_what_ran_in_a_worker_that_died_is_counted_no_more(worker: Worker, tmp_p
     assert total.exists()
 
 
-def test_workers_that_do_not_start_end_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signal.signal", lambda *_: None)
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """Restore how this process handles signals."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+HANGS_UP = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, lambda *_: open(f"{sys.argv[1]}/{os.getpid()}", "w").close())
+print("it listens", flush=True)
+input()
+"""
+
+
+def test_sighup_goes_on_to_each_worker_and_sigterm_ends_them(
+    tmp_path: Path, own_signals: None
+) -> None:
+    def end() -> None:
+        until(lambda: len([*tmp_path.iterdir()]) == 2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    ender = threading.Thread(target=end)
+
+    def announce() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        ender.start()
+
+    command = [sys.executable, "-S", "-c", HANGS_UP, str(tmp_path)]
+    assert supervise(command, 2, 1.0, announce) == 0
+    ender.join()
+
+
+def test_workers_that_do_not_start_end_the_command(own_signals: None) -> None:
     announced: list[bool] = []
     assert supervise(DIES, 2, 1.0, lambda: announced.append(True)) == 1
     assert announced == []
 
 
 def test_workers_that_die_again_and_again_end_the_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_signals: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr(supervisor, "FIRST_WAIT", 0.0)
     monkeypatch.setattr(supervisor, "STEADY", 1e9)
     monkeypatch.setattr(supervisor, "LOOK", 0.01)
