@@ -182,10 +182,12 @@ def test_what_the_files_start_answers_and_ends(
         own = {"authorization": f"Bearer {sdks.KEY}"}
         for _ in range(4):
             body = {**written("openai"), "model": "default"}
-            answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=own)
+            answer = httpx.post(
+                f"{url}/v1/chat/completions", json=body, headers=own, timeout=patience()
+            )
             assert answer.status_code == 200, answer.text
-        assert httpx.get(f"{url}/healthz").status_code == 200
-        page = httpx.get(f"{url}/metrics", headers=own).text
+        assert httpx.get(f"{url}/healthz", timeout=patience()).status_code == 200
+        page = httpx.get(f"{url}/metrics", headers=own, timeout=patience()).text
         assert "rungwise_calls_total{backend=" in page
         assert len([*(tmp_path / "journals").glob("*.json")]) == 4
         assert invoke("health", "--store", redis_url).exit_code == 0

@@ -551,14 +551,16 @@ def test_two_workers_hold_against_all_of_this(tmp_path: Path) -> None:
             assert {ask_raw(url, path) for path in WAYS_OUT} == {404}
             for fields in DEAR:
                 body = written("openai", **fields)
-                answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=OWN)
+                answer = httpx.post(
+                    f"{url}/v1/chat/completions", json=body, headers=OWN, timeout=patience()
+                )
                 assert answer.status_code == 400, fields
             for rest in NO_REQUESTS.values():
                 assert b" 200 " not in answer_to((host, int(port)), POST + rest)
             for _ in range(8):
-                assert httpx.get(f"{url}/v1/files").status_code == 401
+                assert httpx.get(f"{url}/v1/files", timeout=patience()).status_code == 401
             assert Upstream.paths == []
-            answer = httpx.get(f"{url}/v1/files", headers=OWN)
+            answer = httpx.get(f"{url}/v1/files", headers=OWN, timeout=patience())
             assert answer.json() == {"you sent": f"Bearer {HIDDEN}"}
             with ExitStack() as half_heads:
                 for _ in range(600):
@@ -566,6 +568,7 @@ def test_two_workers_hold_against_all_of_this(tmp_path: Path) -> None:
                     half_heads.enter_context(sock)
                     sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ")
                 for _ in range(8):
-                    assert httpx.get(f"{url}/v1/models", headers=OWN).status_code == 200
+                    listed = httpx.get(f"{url}/v1/models", headers=OWN, timeout=patience())
+                    assert listed.status_code == 200
         server.shutdown()
         thread.join()

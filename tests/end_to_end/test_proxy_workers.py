@@ -40,13 +40,13 @@ def chains(folder: Path, url: str, more: str = "") -> Path:
 
 def metric(url: str, name: str) -> float:
     """Return the sum of what a metric says, asked on a new connection."""
-    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    lines = httpx.get(f"{url}/metrics", timeout=patience()).text.splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
 def running(url: str) -> int:
     """Return how many requests run in the worker that answers on a new connection."""
-    return int(httpx.get(f"{url}/healthz").json()["running"])
+    return int(httpx.get(f"{url}/healthz", timeout=patience()).json()["running"])
 
 
 def test_two_workers_are_one_proxy(tmp_path: Path, stages: Stages) -> None:
@@ -54,7 +54,10 @@ def test_two_workers_are_one_proxy(tmp_path: Path, stages: Stages) -> None:
     stages[0].play([ScriptedReply(TEXT)])
     file = chains(tmp_path, stages[0].provider.base_url)
     with ThreadPoolExecutor() as pool, working(file, "--drain", "0.2") as (process, url):
-        asked = [httpx.post(url + PATHS["openai"], json=written("openai")) for _ in range(6)]
+        asked = [
+            httpx.post(url + PATHS["openai"], json=written("openai"), timeout=patience())
+            for _ in range(6)
+        ]
         assert {answer.status_code for answer in asked} == {200}
         stages[0].play([hanging])
         whole = pool.submit(sdks.ask, "openai", "whole", base_url=url)
@@ -82,7 +85,12 @@ def test_a_worker_that_dies_is_started_again_and_its_calls_stay_counted(
     stages[0].play([ScriptedReply(TEXT)])
     with working(chains(tmp_path, stages[0].provider.base_url)) as (process, url):
         for _ in range(12):
-            assert httpx.post(url + PATHS["openai"], json=written("openai")).status_code == 200
+            assert (
+                httpx.post(
+                    url + PATHS["openai"], json=written("openai"), timeout=patience()
+                ).status_code
+                == 200
+            )
         stages[0].play([hanging])
         with ThreadPoolExecutor(8) as pool:
             asked = [pool.submit(sdks.ask, "openai", "whole", base_url=url) for _ in range(8)]
