@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Final
@@ -102,10 +102,8 @@ class Worker:
         """Kill its process, and forget what ran in it."""
         with self.process:  # which closes its pipes, and waits
             self.process.kill()
-        if find_spec("prometheus_client"):
-            from prometheus_client.multiprocess import mark_process_dead
-
-            mark_process_dead(self.process.pid, self.environment[METRICS])  # type: ignore[no-untyped-call]
+        for file in Path(self.environment[METRICS]).glob(f"gauge_live*_{self.process.pid}.db"):
+            file.unlink()
 
     def look_after(self) -> None:
         """Start a process anew where one has died, at once or after a rest."""
