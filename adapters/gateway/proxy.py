@@ -260,8 +260,9 @@ class Metrics:
     def count(self, result: Result) -> None:
         """Count a call."""
         self._calls.labels(result.outcome, result.backend).inc()
-        for backend in result.journal.asked():
-            self._attempts.labels(backend).inc()
+        for step in result.journal.steps:
+            if step.event == "sent":
+                self._attempts.labels(step.backend).inc()
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
 

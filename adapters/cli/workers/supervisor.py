@@ -64,7 +64,7 @@ GRACE: Final = 10.0
 
 
 @define(eq=False)
-class Worker:
+class WorkerProcess:
     """Hold the place of a worker, for one process after another."""
 
     command: list[str]
@@ -171,10 +171,10 @@ def supervise(
         signal.signal(each, lambda number, frame: signals.append(number))
     signal.signal(signal.SIGHUP, lambda number, frame: hangups.append(number))
     with TemporaryDirectory(prefix="rungwise-metrics-") as folder:
-        workers: list[Worker] = []
+        workers: list[WorkerProcess] = []
         try:
             for _ in range(number):
-                workers.append(Worker(command, {**os.environ, METRICS: folder}))
+                workers.append(WorkerProcess(command, {**os.environ, METRICS: folder}))
             if not all(worker.is_ready() for worker in workers):
                 complain("a worker did not start")
                 return 1
@@ -198,7 +198,7 @@ def supervise(
 
 
 def _drain(
-    workers: list[Worker],
+    workers: list[WorkerProcess],
     signals: list[int],
     seconds: float,
 ) -> None:

@@ -222,13 +222,6 @@ class Record:
         """Return every step so far."""
         return self.steps_from(1)
 
-    def asked(self) -> Iterator[str]:
-        """Yield the backend of each request so far. It costs less than to read the steps."""
-        for each in self._rows:
-            event = each.event if isinstance(each, Step) else each.row.event
-            if event == "sent":
-                yield each.backend
-
     @property
     def size(self) -> int:
         """Count the steps so far."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rungwise.adapters.cli.workers import supervisor
-from rungwise.adapters.cli.workers.supervisor import METRICS, Worker, held_port, supervise
+from rungwise.adapters.cli.workers.supervisor import METRICS, WorkerProcess, held_port, supervise
 from support.command_line import refused
 from support.waiting import until
 
@@ -42,14 +42,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def worker(tmp_path: Path, clock: Clock) -> Iterator[Worker]:
-    worker = Worker(LIVES, {**os.environ, METRICS: str(tmp_path)})
+def worker(tmp_path: Path, clock: Clock) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(LIVES, {**os.environ, METRICS: str(tmp_path)})
     yield worker
     worker.end()
 
 
 def test_a_worker_that_dies_soon_waits_twice_as_long_each_time(
-    worker: Worker, clock: Clock
+    worker: WorkerProcess, clock: Clock
 ) -> None:
     waits = []
     for _ in range(8):
@@ -70,7 +70,9 @@ def test_a_worker_that_dies_soon_waits_twice_as_long_each_time(
     assert worker.deaths == 0
 
 
-def test_what_ran_in_a_worker_that_died_is_counted_no_more(worker: Worker, tmp_path: Path) -> None:
+def test_what_ran_in_a_worker_that_died_is_counted_no_more(
+    worker: WorkerProcess, tmp_path: Path
+) -> None:
     live = tmp_path / f"gauge_livesum_{worker.process.pid}.db"
     total = tmp_path / f"counter_{worker.process.pid}.db"
     live.touch()

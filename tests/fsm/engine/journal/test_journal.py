@@ -68,14 +68,6 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(1.625)]
 
 
-def test_who_was_asked_is_known_before_and_after_the_steps_are_read():
-    journal = record(EMPTY, SECRET, TOOL).result.journal
-    asked = [*journal.asked()]
-    assert len(asked) == 3
-    assert asked == [step.backend for step in journal.steps if step.event == "sent"]
-    assert asked == [*journal.asked()] == [*Journal.from_json(journal.to_json()).asked()]
-
-
 def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
     call = record(EMPTY)
     assert replay(call.journal).outcome == "cancelled"
