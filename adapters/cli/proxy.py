@@ -15,6 +15,11 @@ from rungwise.adapters.cli.backends import VARIABLE, clients_in
 from rungwise.adapters.cli.output import bad_input, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
 from rungwise.adapters.cli.shared_options import number_option, store_option
+from rungwise.adapters.cli.workers.supervisor import (
+    end_with_parent,
+    refuse_unshared,
+    run_workers,
+)
 
 if TYPE_CHECKING:
     import uvicorn
@@ -47,8 +52,15 @@ if TYPE_CHECKING:
     "--max-connections",
     200,
     (1, 100_000),
-    "How many requests may run at once; others get status 503.",
+    "How many requests may run at once in each worker; others get status 503.",
 )
+@number_option(
+    "--workers",
+    1,
+    (1, 64),
+    "How many processes serve the port. They need --store for quotas that they share.",
+)
+@click.option("--worker-port", type=int, hidden=True)  # of a worker, which its parent starts
 @click.option(
     "--drain",
     type=click.FloatRange(0, 3600),
@@ -87,6 +99,8 @@ def proxy(
     port: int,
     client_key_env: str | None,
     max_connections: int,
+    workers: int,
+    worker_port: int | None,
     drain: float,
     store: str | None,
     **options: Any,
@@ -121,6 +135,7 @@ def proxy(
     \b
     Exit codes:
       0  ended by Ctrl-C or SIGTERM
+      1  the workers die again and again
       2  the file cannot be read, or the port is taken
     """
     if client_key_env is None:
@@ -133,14 +148,49 @@ def proxy(
     # as many connections as requests, so that none waits for one
     clients = clients_in(chains, max_connections=max_connections, store=store)
     app = _app(clients, client_key_env, max_connections, **options)
-    listening = _listen(host, port)
-    base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
+    if workers > 1 and worker_port is None:
+        refuse_unshared(clients, store)
+        return run_workers(host, port, workers, drain, _announce)
+    _serve(app, host, port, worker_port, drain=drain, most=max_connections)
+    return 0
+
+
+def _serve(
+    app: Proxy,
+    host: str,
+    port: int,
+    worker_port: int | None,
+    *,
+    drain: float,
+    most: int,
+) -> None:
+    """Serve until a signal ends it, and a worker until its parent dies.
+
+    Arguments:
+        app: what it serves.
+        host, port: the address.
+        worker_port: the port that a worker shares; None if this is no worker.
+        drain: for how many seconds calls may go on after SIGTERM.
+        most: how many requests may run at once.
+    """
+    is_worker = worker_port is not None
+    listening = _listen(host, worker_port or port, is_shared=is_worker)
+    server = _server(app, drain, most, is_worker=is_worker)
+    if is_worker:
+        end_with_parent(server)
+        put("it listens\n")
+    else:
+        _announce(host, listening.getsockname()[1])
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+def _announce(host: str, port: int) -> None:
+    """Print the base URL, and how to point each SDK at it."""
+    base_url = f"http://{host}:{port}/v1"
     put(f"{base_url}\n")
     for pointer in pointers(base_url, of_gateway=True):
         note(f"  {pointer}", dim=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        _server(app, drain, max_connections).run(sockets=[listening])
-    return 0
 
 
 def _refuse_others(host: str) -> None:
@@ -152,28 +202,45 @@ def _refuse_others(host: str) -> None:
         )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(
+    host: str,
+    port: int,
+    *,
+    is_shared: bool = False,
+) -> socket.socket:
     """Return a socket whose connections send at once.
 
     asyncio sets the option only on sockets that it makes itself.
+
+    Arguments:
+        host, port: the address.
+        is_shared: whether other processes listen there, too.
     """
     try:
-        listening = socket.create_server((host, port), backlog=2048)
+        listening = socket.create_server((host, port), backlog=2048, reuse_port=is_shared)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         refuse_address(error, host, port)
     return listening
 
 
-def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
+def _server(
+    app: Proxy,
+    drain: float,
+    most: int,
+    *,
+    is_worker: bool = False,
+) -> uvicorn.Server:
     """Return a server that ends what still runs some time after SIGTERM.
 
     Arguments:
         app: what it serves.
         drain: for how many seconds calls may go on after SIGTERM.
         most: how many requests may run at once.
+        is_worker: whether a parent tells the user what happens, and SIGINT alone ends what runs.
     """
     import asyncio
+    import signal
 
     import uvicorn
 
@@ -182,12 +249,14 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
     class Draining(uvicorn.Server):
         def handle_exit(self, sig: int, frame: Any) -> None:
             if self.should_exit:
-                asyncio.get_running_loop().call_soon_threadsafe(app.end)
+                if sig == signal.SIGINT or not is_worker:
+                    asyncio.get_running_loop().call_soon_threadsafe(app.end)
                 return
             self.should_exit = (
                 True  # without uvicorn's own, which raises the signal again at the end
             )
-            note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
+            if not is_worker:
+                note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             asyncio.get_running_loop().call_later(drain, app.end)

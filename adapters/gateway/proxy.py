@@ -5,13 +5,14 @@ is orderly.
 from __future__ import annotations
 
 import hmac
+import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
 import httpx
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
 from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
@@ -76,16 +77,27 @@ class Proxy(Asgi):
                 code="too_many_requests_at_once",
                 retry_after=1,
             )
-        self._count += 1
+        self._add(1)
         try:
             await super().answer(scope, headers, body, receive, send)
         finally:
-            self._count -= 1
+            self._add(-1)
+
+    def _add(self, requests: int) -> None:
+        """Count requests that begin, or end."""
+        self._count += requests
+        if self.metrics is not None:
+            self.metrics.run(self._count)
 
     def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Check the key of a request; without one, refuse what a web page could send from a
         browser.
         """
+        if headers.keys() >= {"transfer-encoding", "content-length"}:
+            # a server in front of this one may have read the other (request smuggling)
+            problem = Problem.saying(400, "give the body a length or send it in chunks, not both")
+            response = problem.response(self.language_near(scope))
+            return evolve(response, headers={**response.headers, "connection": "close"})
         self._check_host(headers.get("host"))
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["path"] == "/healthz":
@@ -100,7 +112,7 @@ class Proxy(Asgi):
                 415, "the body must be application/json, where the proxy has no key"
             )
         if scope["path"] == "/metrics" and self.metrics is not None:
-            return self.metrics.response(self._count)
+            return self.metrics.response()
         return None
 
     def _check_host(self, host: str | None) -> None:
@@ -218,7 +230,11 @@ async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGener
 
 
 class Metrics:
-    """Count calls for Prometheus, whose official client must be installed."""
+    """Count calls for Prometheus, whose official client must be installed.
+
+    With PROMETHEUS_MULTIPROC_DIR in the environment, the client keeps the figures in files of that
+    folder, and the page shows the sum over all processes that write there.
+    """
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -234,7 +250,12 @@ class Metrics:
         self._seconds = Histogram(
             "rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared
         )
-        self._running = Gauge("rungwise_requests_running", "Requests that run now.", **shared)
+        self._running = Gauge(
+            "rungwise_requests_running",
+            "Requests that run now.",
+            multiprocess_mode="livesum",
+            **shared,
+        )
 
     def count(self, result: Result) -> None:
         """Count a call."""
@@ -245,11 +266,17 @@ class Metrics:
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
 
-    def response(self, running: int) -> HttpResponse:
-        """Return the page of metrics."""
-        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+    def run(self, requests: int) -> None:
+        """Note how many requests run now."""
+        self._running.set(requests)
 
-        self._running.set(running)
-        return HttpResponse(
-            200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(self._registry)
-        )
+    def response(self) -> HttpResponse:
+        """Return the page of metrics."""
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        registry = self._registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return HttpResponse(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(registry))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -14,6 +15,12 @@ SHORTEST: Final = 8
 
 
 def _spelled(keys: Iterable[str]) -> tuple[str, ...]:
+    return _all_spellings(tuple(keys))
+
+
+@lru_cache(maxsize=64)  # every response asks, and the keys are nearly always the same
+def _all_spellings(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return every spelling of some keys, the longest first."""
     known: set[str] = set()
     for key in keys:
         if len(key) >= SHORTEST:
@@ -64,7 +71,10 @@ class Withholding:
 
 def _begun(text: str, key: str) -> int:
     """Return how many characters at the end of a text begin a key."""
-    for length in range(min(len(key) - 1, len(text)), 0, -1):
-        if text.endswith(key[:length]):
-            return length
+    end = text[1 - len(key) :]
+    place = end.find(key[0])
+    while place >= 0:
+        if key.startswith(end[place:]):
+            return len(end) - place
+        place = end.find(key[0], place + 1)
     return 0

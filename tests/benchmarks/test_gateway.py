@@ -32,10 +32,12 @@ def test_the_command_calls_over_the_transport_and_through_the_proxy(tmp_path: Pa
     )
     assert file.exists(), done.stderr
     proxied = json.loads(file.read_text(encoding="utf-8"))["proxies"]
-    assert [*proxied] == ["the server itself", "rungwise proxy"]
+    assert [*proxied] == ["the server itself", "rungwise proxy", "with two workers"]
     for rounds in proxied.values():
         for each in rounds:
-            for way, connections in (("one", 1), ("many", 16)):
+            assert each["paced"]["failed"] == 0
+            assert each["paced"]["calls"] == 300
+            for way, connections in (("one", 1), ("many", 16), ("crowd", 64)):
                 assert each[way]["failed"] == 0, each[way]["why"]
                 # which are kept
                 assert each[way]["calls"] >= each[way]["connections"] == connections

@@ -4,13 +4,18 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
+from uvicorn.config import LOOP_FACTORIES
+from uvicorn.importer import import_from_string
 
 import rungwise
 from rungwise import Budget, Client, Policy, Prices
@@ -29,6 +34,7 @@ from support.gateways import written
 from support.proxied import Exchange, served
 from support.runs import Stage
 from support.waiting import patience, until
+from support.workers import working
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -416,9 +422,14 @@ def test_with_a_key_other_names_are_answered_unless_some_are_named() -> None:
 # heads
 
 
-@pytest.fixture
-def address(stages: list[Stage]) -> Iterator[tuple[str, int]]:
-    """Serve a proxy of ten connections as the command does."""
+@pytest.fixture(params=["auto", pytest.param("asyncio", marks=pytest.mark.full)])
+def address(
+    stages: list[Stage], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, int]]:
+    """Serve a proxy of ten connections as the command does, on uvloop and on asyncio's loop."""
+    loops = dict(LOOP_FACTORIES)
+    assert import_from_string(loops["auto"])() is uvloop.new_event_loop
+    monkeypatch.setitem(LOOP_FACTORIES, "auto", loops[request.param])
     stages[0].play([ScriptedReply("In the reeds.")])
     client = Client(protocols.backend("openai", stages[0].provider.base_url))
     with client, _listen("127.0.0.1", 0) as listening:
@@ -446,6 +457,58 @@ def test_half_heads_do_not_shut_out_who_has_the_key(address: tuple[str, int]) ->
             sock.close()
 
 
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n"
+NO_REQUESTS = {
+    "both lengths": CHUNKED + b"content-length: 4\r\n\r\n0\r\n\r\n",
+    "both lengths, in the other order": b"content-length: 4\r\n" + CHUNKED + b"\r\n0\r\n\r\n",
+    "two lengths": b"content-length: 4\r\ncontent-length: 5\r\n\r\nabcde",
+    "a length with a sign": b"content-length: +4\r\n\r\nabcd",
+    "a length in two parts": b"content-length: 4 4\r\n\r\nabcd",
+    "another coding": b"transfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "a coding beside chunks": b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "chunks twice": CHUNKED + CHUNKED + b"\r\n0\r\n\r\n",
+    "a coding behind a tab": b"transfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    "a space before a colon": b"content-length : 4\r\n\r\nabcd",
+    "a space in a name": b"x y: 4\r\n\r\n",
+    "no name": b": 4\r\n\r\n",
+    "a zero in a value": b"x: a\0b\r\n\r\n",
+    "a carriage return in a value": b"x: a\rb\r\n\r\n",
+    "two hosts": b"host: 127.0.0.1\r\n\r\n",
+    "a huge head": b"x: " + b"a" * 300_000 + b"\r\n\r\n",
+}
+
+
+def answer_to(address: tuple[str, int], sent: bytes) -> bytes:
+    """Send bytes, and return what comes until the connection ends."""
+    with socket.create_connection(address, timeout=patience()) as sock:
+        answer = b""
+        try:
+            sock.sendall(sent)
+            while piece := sock.recv(65536):
+                answer += piece
+        except ConnectionError:  # it was cut off while it sent
+            pass
+    return answer
+
+
+@pytest.mark.parametrize("rest", NO_REQUESTS.values(), ids=[*NO_REQUESTS])
+def test_what_two_readers_may_read_in_two_ways_is_refused(
+    rest: bytes, address: tuple[str, int]
+) -> None:
+    answer = answer_to(address, POST + rest)
+    assert answer.startswith(b"HTTP/1.1 400 ") or not answer
+    assert answer.count(b"HTTP/1.1") <= 1
+
+
+@pytest.mark.parametrize("size", [b"-1", b"0x4", b" 4", b"g", b"", b"f" * 30])
+def test_a_chunk_of_no_size_ends_the_connection(size: bytes, address: tuple[str, int]) -> None:
+    head = POST + CHUNKED + b"authorization: Bearer " + sdks.KEY.encode() + b"\r\n\r\n"
+    second = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    answer = answer_to(address, head + size + b"\r\nabcd\r\n0\r\n\r\n" + second)
+    assert b" 200 " not in answer
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET", b"GET /healthz HTTP/1.1\r\nhost: a\r\nx: "])
 @pytest.mark.parametrize("is_second", [False, True])
 def test_a_head_has_its_time(
@@ -464,3 +527,48 @@ def test_a_head_has_its_time(
         except ConnectionResetError:
             rest = b""
     assert rest == b""
+
+
+# workers
+
+
+@pytest.mark.full
+def test_two_workers_hold_against_all_of_this(tmp_path: Path) -> None:
+    """Each case has connections of its own, which the two share."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        backend = f"http://127.0.0.1:{server.server_port}/tenant/v1"
+        file = tmp_path / "chains.toml"
+        file.write_text(
+            "[budget]\noutput_tokens = 200\n[[chain.default]]\napi = 'openai'\nmodel = 'm'\n"
+            f"base_url = '{backend}'\nkey_env = 'BACKEND_KEY'\n"
+        )
+        options = ("--forward", "--client-key-env", "PROXY_KEY", "--max-connections", "10")
+        Upstream.paths.clear()
+        with working(file, *options) as (_, url):
+            host, _, port = url.removeprefix("http://").partition(":")
+            assert {ask_raw(url, path) for path in WAYS_OUT} == {404}
+            for fields in DEAR:
+                body = written("openai", **fields)
+                answer = httpx.post(
+                    f"{url}/v1/chat/completions", json=body, headers=OWN, timeout=patience()
+                )
+                assert answer.status_code == 400, fields
+            for rest in NO_REQUESTS.values():
+                assert b" 200 " not in answer_to((host, int(port)), POST + rest)
+            for _ in range(8):
+                assert httpx.get(f"{url}/v1/files", timeout=patience()).status_code == 401
+            assert Upstream.paths == []
+            answer = httpx.get(f"{url}/v1/files", headers=OWN, timeout=patience())
+            assert answer.json() == {"you sent": f"Bearer {HIDDEN}"}
+            with ExitStack() as half_heads:
+                for _ in range(600):
+                    sock = socket.create_connection((host, int(port)), timeout=patience())
+                    half_heads.enter_context(sock)
+                    sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ")
+                for _ in range(8):
+                    listed = httpx.get(f"{url}/v1/models", headers=OWN, timeout=patience())
+                    assert listed.status_code == 200
+        server.shutdown()
+        thread.join()

@@ -51,6 +51,8 @@ SHELL: Final = (
     "pytest",
     ".ci/",
     "git ",
+    "docker compose ",
+    "sudo ",
 )
 """How other commands than ours begin."""
 

@@ -31,13 +31,65 @@ def knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
     return asyncio.run(_knock(url, connections, seconds))
 
 
-async def _knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
+def pace(url: str, a_second: int, seconds: float) -> dict[str, Any]:
+    """Call so many times a second, whether or not the calls before have been answered.
+
+    Returns:
+        How many calls were answered, how many were not, and the median and the 99th percentile of
+        their seconds, each from when it was due.
+    """
+    return asyncio.run(_pace(url, a_second, seconds))
+
+
+async def _pace(url: str, a_second: int, seconds: float) -> dict[str, Any]:
+    place = urlsplit(url)
+    request = _request(url)
+    times: list[float] = []
+    failed: list[bytes] = []
+    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def call_at(due: float) -> None:
+        await asyncio.sleep(due - time.perf_counter())
+        if free:
+            reader, writer = free.pop()
+        else:
+            reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        writer.write(request)
+        answer = await _answer(reader)
+        if b" 200 " in answer[:16] and b"tok00000" in answer:
+            times.append(time.perf_counter() - due)
+        else:
+            failed.append(answer)
+        free.append((reader, writer))
+
+    begins = time.perf_counter() + 0.1
+    calls = int(a_second * seconds)
+    await asyncio.gather(*(call_at(begins + number / a_second) for number in range(calls)))
+    for _, writer in free:
+        writer.close()
+    times.sort()
+    return {
+        "calls": len(times),
+        "failed": len(failed),
+        "connections": len(free),
+        "median": statistics.median(times) if times else 0.0,
+        "p99": times[int(len(times) * 0.99)] if times else 0.0,
+    }
+
+
+def _request(url: str) -> bytes:
     place = urlsplit(url)
     head = (
         f"POST {place.path}/chat/completions HTTP/1.1\r\nhost: {place.netloc}\r\nauthorization: "
         f"Bearer sk-1f38\r\n"
         f"content-type: application/json\r\ncontent-length: {len(BODY)}\r\n\r\n"
     ).encode()
+    return head + BODY
+
+
+async def _knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
+    place = urlsplit(url)
+    request = _request(url)
     times: list[float] = []
     failed: list[bytes] = []
     opened = 0
@@ -47,7 +99,7 @@ async def _knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
         reader, writer = await asyncio.open_connection(place.hostname, place.port)
         opened += 1
         while (start := time.perf_counter()) < until:
-            writer.write(head + BODY)
+            writer.write(request)
             answer = await _answer(reader)
             if b" 200 " in answer[:16] and b"tok00000" in answer:
                 times.append(time.perf_counter() - start)
