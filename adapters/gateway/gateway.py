@@ -103,7 +103,7 @@ class Gateway:
         request = evolve(request, created=int(time.time()))
         if language.api == "gemini" and request.streams and "alt=sse" not in query:
             raise Problem.saying(400, "give ?alt=sse to stream; a JSON array is not written here")
-        client = self.client_for(request.model, body, caller)
+        client = self._client_for(request.model, body, caller)
         try:
             # streams have the clocks of the policy
             wait = None if request.streams else timeout
@@ -125,7 +125,7 @@ class Gateway:
             raise Problem.saying(404, f"there is no {label(path)} here")
         parsed = _object_in(body)
         model = kind.model_in(path, parsed)
-        client = self.client_for(model, body, caller)
+        client = self._client_for(model, body, caller)
         backend = kind.backend_of(client)
         try:
             limits = _options_in(headers, client, None, caller)
@@ -149,7 +149,7 @@ class Gateway:
         )
         return call.forwarded(beside, beside.body, counters=COUNTERS)
 
-    def client_for(self, model: str, body: bytes, caller: Caller) -> Client:
+    def _client_for(self, model: str, body: bytes, caller: Caller) -> Client:
         """Return the client that answers for a model, or raise a Problem.
 
         Arguments:

@@ -25,7 +25,7 @@ from rungwise.adapters.gateway.asgi import (
 from rungwise.adapters.gateway.gateway import ANY
 from rungwise.adapters.gateway.paths import path_as_sent, simplest, stays_within
 from rungwise.adapters.gateway.pump import STREAMED
-from rungwise.adapters.gateway.serving.callers import SCOPE, Caller
+from rungwise.adapters.gateway.serving.callers import SCOPE
 from rungwise.adapters.gateway.serving.cors import Cors
 from rungwise.adapters.gateway.serving.keys import Keys
 from rungwise.adapters.wires.http_backend import HttpBackend
@@ -204,9 +204,9 @@ class Proxy(Asgi):
         if self.gateway.takes(simplest(sent)):
             raise Problem.saying(404, "a model call is a POST to its own address, as it is written")
         caller = caller_in(scope)
-        if caller.within is not None:
-            raise Problem.saying(403, "this key has a budget, which does not hold for this address")
-        backend, path = self._address(sent, caller)
+        if caller.within is not None or caller.chains is not None:
+            raise Problem.saying(403, "this key has limits, which do not hold for this address")
+        backend, path = self._address(sent)
         query = scope.get("query_string", b"").decode("ascii", "replace")
         url = f"{backend.root}{path}?{query}".rstrip("?")
         own = backend.question(f"{backend.origin}/").headers
@@ -231,7 +231,7 @@ class Proxy(Asgi):
             rest |= STREAMED
         return HttpResponse(answer.status_code, rest, _read(client, answer))
 
-    def _address(self, path: str, caller: Caller) -> tuple[HttpBackend, str]:
+    def _address(self, path: str) -> tuple[HttpBackend, str]:
         """Return the backend of the protocol that a path belongs to, and the path behind its base
         URL.
         """
@@ -243,10 +243,8 @@ class Proxy(Asgi):
             wanted = ("anthropic",)
         elif path.startswith("/v1beta") or ":" in path:
             wanted = ("gemini",)
-        chains = self.gateway.chains
-        clients = [chains.get(ANY), *chains.values()]
-        allowed = [client for client in clients if client and caller.may_ask(client, chains)]
-        backends = [each for client in allowed for each in client.chain]
+        clients = [self.gateway.chains.get(ANY), *self.gateway.chains.values()]
+        backends = [each for client in clients if client is not None for each in client.chain]
         for each in backends:
             if isinstance(each, HttpBackend) and each.API in wanted:
                 return each, rest

@@ -47,7 +47,9 @@ UNAVAILABLE: Final = 503
 LATE: Final = 504
 LIMITED: Final = 429
 _FULL: Final = re.compile(rf"{FULL}; (\S+) s ")
-_PERIOD: Final = re.compile(r"\((?:day|week|month) of .*; the next begins on (\S+), UTC\)")
+_PERIOD: Final = re.compile(
+    r"(?!other calls hold).*\((?:day|week|month) of .*; the next begins on (\S+), UTC\)"
+)
 _OPEN: Final = re.compile(rf"{OPEN}(\S+): ")
 
 
@@ -115,7 +117,7 @@ def _next_period(result: Result) -> float | None:
     None if something else did.
     """
     last = result.journal.last
-    found = _PERIOD.search(last.note or "") if last.event == "ran_out" else None
+    found = _PERIOD.match(last.note or "") if last.event == "ran_out" else None
     return None if found is None else read_rfc_3339(f"{found[1]}T00:00:00Z")
 
 

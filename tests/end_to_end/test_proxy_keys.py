@@ -242,7 +242,7 @@ def test_a_key_with_limits_gets_nothing_beside_them_forwarded(operated: Any) -> 
     )
     operated.start()
     statuses = [operated.post("/v1/files", each).status_code for each in (TEAM, OTHER)]
-    assert statuses == [403, 404]
+    assert statuses == [403, 403]
 
 
 def test_names_and_not_keys_are_kept(operated: Any, tmp_path: Path) -> None:

@@ -66,12 +66,8 @@ class Caller:
             if self.chains is None or name in self.chains:
                 yield name
 
-    def may_ask(self, client: object, chains: Mapping[str, Any]) -> bool:
-        """Tell whether it may ask a client, under any of its names."""
-        return any(chains[name] is client for name in self.allowed(chains))
-
     def check(self, client: object, model: str, chains: Mapping[str, Any]) -> None:
-        """Refuse the client for a model, unless the caller may ask it.
+        """Refuse the client for a model, unless the caller may ask it under any of its names.
 
         Arguments:
             client: which answers for the model.
@@ -81,8 +77,9 @@ class Caller:
         Raises:
             Problem: it may not.
         """
-        if not self.may_ask(client, chains):
-            names = ", ".join(sorted(self.allowed(chains))) or "none"
+        allowed = sorted(self.allowed(chains))
+        if not any(chains[name] is client for name in allowed):
+            names = ", ".join(allowed) or "none"
             raise Problem.saying(
                 403,
                 f"this key may not ask {label(model)!r}; it may ask: {names}",
