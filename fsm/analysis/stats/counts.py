@@ -27,7 +27,7 @@ from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import LAST
 from rungwise.fsm.values.money import as_money
-from rungwise.fsm.values.usage import NO_USAGE
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 NAMED: Final = (
     "outcomes",
@@ -120,10 +120,31 @@ class Stats:
             prices = None if link is None else link.prices
             self._add_step(step, groups.get(step.backend, last), prices)
             if caller is not None and step.usage != NO_USAGE:
-                self._count(last, "input_tokens", caller, step.usage.input_tokens)
-                self._count(last, "output_tokens", caller, step.usage.output_tokens)
-                self._count(last, "cost", caller, cost_of(step.usage, prices) or 0)
+                self._add_to_caller(caller, last, step.usage, prices)
         return last
+
+    def _add_to_caller(
+        self,
+        caller: str,
+        group: Group,
+        usage: Usage,
+        prices: Prices | None,
+    ) -> None:
+        """Count what an attempt took for the caller who asked.
+
+        Arguments:
+            caller: the name by which a gateway or proxy knows who asked.
+            group: of the model that the call ended with, for a caller asks for a whole call.
+            usage: the tokens of the attempt.
+            prices: those of its backend; without any, it counts as free.
+        """
+        amounts = {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost": cost_of(usage, prices) or 0,
+        }
+        for kind, amount in amounts.items():
+            self._count(group, kind, caller, amount)
 
     def _add_step(
         self,

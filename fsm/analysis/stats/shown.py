@@ -52,10 +52,7 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
             head = (plain(name), ("number", "share"), ())
             tables.append([head, *_ranked(name, value)])
         elif name == "callers":
-            tables.append([(name, [plain(each) for each in OF_CALLERS], ())])
-            for caller, sums in value.items():
-                cells = [_cell(amount, each) for each, amount in sums.items()]
-                tables[-1].append((caller, cells, ()))
+            tables.append([*_rows_of_callers(name, value)])
         else:
             values = value.values() if name in TIMED else [value]
             cells = [_cell(each, name) for each in values]
@@ -69,6 +66,22 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
     return [rows for rows in tables if len(rows) > 1]
 
 
+def _rows_of_callers(title: str, callers: Mapping[str, Mapping[str, Any]]) -> Iterator[StatsRow]:
+    """Yield the headings of the callers, and a row for each with what it has asked for.
+
+    Arguments:
+        title: of the table.
+        callers: the sums of each caller, by its name.
+    """
+    headings = [plain(each) for each in OF_CALLERS]
+    yield title, headings, ()
+    for caller, sums in callers.items():
+        cells = []
+        for name, amount in sums.items():
+            cells.append(_cell(amount, name))
+        yield caller, cells, ()
+
+
 def _ranked(kind: str, numbers: Mapping[str, int]) -> Iterator[StatsRow]:
     """Yield a row for each name, the most frequent first, with its share."""
     table = {"outcomes": CALL, "turns": TURN}.get(kind)
@@ -77,7 +90,8 @@ def _ranked(kind: str, numbers: Mapping[str, int]) -> Iterator[StatsRow]:
         colour = "rung"
         if table is not None:
             colour = table.kind_of_end(name)
-        cells = (count_text(number), f"{number / total:.1%}")
+        share = number / total
+        cells = (count_text(number), f"{share:.1%}")
         yield plain(name), cells, [(number, colour)]
 
 
