@@ -102,6 +102,16 @@ class Runtime:
         """
         return evolve(self, chain=tuple(chain), stream_calls=stream_calls)
 
+    def share(self, others: Iterable[Runtime]) -> None:
+        """Use the connections of the first of some clients, and the health, quotas and stored
+        budgets of the first that remembers any.
+        """
+        others = tuple(others)
+        self.connections = others[0].connections
+        remembered = [each.shared for each in others if each.shared is not None]
+        if self.shared is not None and remembered:
+            self.shared = self.shared.at(remembered[0])
+
     def new_call(
         self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool
     ) -> Call:

@@ -14,6 +14,7 @@
   `TurnOdds`), the `Rates` of the latter, the `Handle` of a durable call, a message as a mapping
   (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`,
   a function that is called with each step.
+* `Caller` says who asks `rungwise.asgi`, and what they may.
 
 The core does no I/O, so nothing ties it to HTTP. This is a whole driver:
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.check import Check as Check
     from rungwise.adapters.client_options import CallOptions as CallOptions
     from rungwise.adapters.durable.handle import Handle as Handle
+    from rungwise.adapters.gateway.serving.callers import Caller as Caller
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
     from rungwise.adapters.turn.turn_options import AsyncTurnStream as AsyncTurnStream

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Iterable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +14,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rungwise.adapters.cli.backends import VARIABLE, clients_in
-from rungwise.adapters.cli.output import bad_input, note, put
+from rungwise.adapters.cli.output import bad_input, complain, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
 from rungwise.adapters.cli.shared_options import number_option, store_option
 from rungwise.adapters.cli.workers.supervisor import (
     end_with_parent,
     refuse_unshared,
+    reload_of_all,
     run_workers,
 )
+from rungwise.fsm.values.files import toml_of_file
 
 if TYPE_CHECKING:
     import uvicorn
 
     from rungwise.adapters.client import Client
     from rungwise.adapters.gateway.proxy import Proxy
+    from rungwise.adapters.gateway.serving.keys import ClientKey, Keys
     from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.values.secret import Secret
 
@@ -41,12 +46,28 @@ if TYPE_CHECKING:
     "on any address but those of this machine.",
 )
 @click.option(
+    "--keys",
+    "key_folder",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="A folder of files ending in .toml with tables [key.NAME], as CHAINS may have them; read "
+    "again when they change.",
+)
+@click.option(
     "--allowed-host",
     "hosts",
     multiple=True,
     metavar="NAME",
     help="A name under which clients may address the proxy; repeatable.  [default: any with a key, "
     "and without one those of this machine]",
+)
+@click.option(
+    "--cors",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="An origin whose web pages may ask, as in https://app.example; repeatable. * for all, "
+    "where requests need a key.",
 )
 @number_option(
     "--max-connections",
@@ -98,6 +119,7 @@ def proxy(
     host: str,
     port: int,
     client_key_env: str | None,
+    key_folder: str | None,
     max_connections: int,
     workers: int,
     worker_port: int | None,
@@ -123,6 +145,11 @@ def proxy(
       [[chain.default]]
       api = "anthropic"
       model = "claude-sonnet-5"
+      [key.team-a]                        # who may ask, and spend how much
+      key = "sha256:..."
+      budget = {money = 50, per = "day"}
+
+    SIGHUP reads it again, and so does a POST to /-/reload by a key with `admin = true`.
 
     Turn the SDK's own retries off. Each response says in `x-rungwise-...` headers how its call
     went.
@@ -138,18 +165,23 @@ def proxy(
       1  the workers die again and again
       2  the file cannot be read, or the port is taken
     """
-    if client_key_env is None:
-        _refuse_others(host)
     for name, seconds in (("--drain", drain), ("--ping", options["ping"])):
         if seconds != seconds:  # nan passes for any range
             bad_input(f"{name} must be a number of seconds")
-    if find_spec("uvicorn") is None:
-        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    # as many connections as requests, so that none waits for one
-    clients = clients_in(chains, max_connections=max_connections, store=store)
-    app = _app(clients, client_key_env, max_connections, **options)
+    keys = _keys(key_folder, client_key_env)
+    is_one_of_many = workers > 1 or worker_port is not None
+    app = _reloading_app(
+        chains,
+        keys,
+        max_connections,
+        store,
+        shares_budgets=store is not None or not is_one_of_many,
+        **options,
+    )
+    if not keys.is_wanted:
+        _refuse_others(host, options["origins"])
     if workers > 1 and worker_port is None:
-        refuse_unshared(clients, store)
+        refuse_unshared(app.gateway.chains, store)
         return run_workers(host, port, workers, drain, _announce)
     _serve(app, host, port, worker_port, drain=drain, most=max_connections)
     return 0
@@ -178,6 +210,8 @@ def _serve(
     server = _server(app, drain, most, is_worker=is_worker)
     if is_worker:
         end_with_parent(server)
+        if app.reload is not None:
+            app.reload = reload_of_all(app.reload)
         put("it listens\n")
     else:
         _announce(host, listening.getsockname()[1])
@@ -193,12 +227,50 @@ def _announce(host: str, port: int) -> None:
         note(f"  {pointer}", dim=True)
 
 
-def _refuse_others(host: str) -> None:
-    """Refuse an address that other machines can reach."""
+def _reloading_app(
+    path: str,
+    keys: Keys,
+    most: int,
+    store: str | None,
+    *,
+    shares_budgets: bool,
+    **options: Any,
+) -> Proxy:
+    """Make the application for a file, which it can read again.
+
+    Arguments:
+        path: of the file.
+        keys, most, options: as for `_app`.
+        store: the URL by which processes share health, quotas and budgets; None for none.
+        shares_budgets: whether a budget of a key is one, however many workers there are.
+    """
+    if find_spec("uvicorn") is None:
+        bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
+    from rungwise.adapters.gateway.serving.reload import Reloading
+
+    # as many connections as requests, so that none waits for one
+    read = partial(_read, path, max_connections=most, store=store)
+    clients, listed = read()
+    app = _app(clients, keys, most, **options)
+    Reloading(app, read, shares_budgets=shares_budgets).begin(clients, listed)
+    return app
+
+
+def _read(path: str, **options: Any) -> tuple[dict[str, Client], list[ClientKey]]:
+    """Return the clients of a file, and the keys there."""
+    from rungwise.adapters.gateway.serving.keys import keys_in
+
+    return clients_in(path, **options), keys_in(toml_of_file(path), path)
+
+
+def _refuse_others(host: str, origins: Iterable[str]) -> None:
+    """Refuse an address that other machines can reach, and the pages of anybody."""
+    if "*" in origins:
+        bad_input("--cors '*' lets in the page of anybody: give the proxy a key, or an origin")
     if host not in ("localhost", "::1") and not host.startswith("127."):
         bad_input(
             f"--host {host} can be reached by others: name the variable that holds a key with "
-            "--client-key-env"
+            "--client-key-env, or give keys in the file or with --keys"
         )
 
 
@@ -245,8 +317,16 @@ def _server(
     import uvicorn
 
     from rungwise.adapters.gateway.connections import guarded
+    from rungwise.adapters.gateway.serving.reload import reload_at_hangup
+
+    reload = app.reload
 
     class Draining(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if reload is not None:
+                reload_at_hangup(reload, complain)
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             if self.should_exit:
                 if sig == signal.SIGINT or not is_worker:
@@ -278,7 +358,7 @@ def _server(
 
 def _app(
     clients: dict[str, Client],
-    key_env: str | None,
+    keys: Keys,
     most: int,
     *,
     ping: float,
@@ -286,23 +366,26 @@ def _app(
     forward: bool,
     journals: str | None,
     hosts: tuple[str, ...],
+    origins: tuple[str, ...] = (),
 ) -> Proxy:
     """Make the application.
 
     Arguments:
         clients: the chains, by name.
-        key_env: the variable that holds the key of the proxy's clients; None for none.
+        keys: those of the proxy's clients.
         most: how many requests may run at once.
         ping: the seconds of silence after which a stream says that it lives; 0 for never.
         hold: whether to keep streamed text until it is final.
         forward: whether to pass on requests that are no model calls.
         journals: the folder for the journals of calls; None for none.
         hosts: the names under which it answers.
+        origins: those whose pages may ask.
     """
     from rungwise.adapters.gateway.gateway import Gateway
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
+    from rungwise.adapters.gateway.serving.cors import Cors
+    from rungwise.adapters.gateway.serving.reload import with_default
 
-    key = None if key_env is None else _client_key(key_env)
     metrics = Metrics() if find_spec("prometheus_client") else None
     folder = None if journals is None else _folder(journals)
 
@@ -316,21 +399,27 @@ def _app(
             except OSError as error:
                 note(f"the journal {id} could not be written: {error.strerror}")
 
-    chains: dict[str, Any] = dict(clients)
-    default = clients.get("default")
-    if default is None and len(clients) == 1:
-        [default] = clients.values()
-    if default is not None:
-        chains["*"] = default
-    gateway = Gateway(chains, hold, keep, ping or None)
+    gateway = Gateway(with_default(clients), hold, keep, ping or None)
     return Proxy(
         gateway,
-        key=key,
+        keys=keys,
         most=most,
         forwards=forward,
         metrics=metrics,
         hosts=frozenset(map(str.lower, hosts)),
+        cors=Cors(origins) if origins else None,
     )
+
+
+def _keys(folder: str | None, variable: str | None) -> Keys:
+    """Return the keys that clients may show, but for those of the file of the chains."""
+    from rungwise.adapters.gateway.serving.keys import Keys
+
+    one = None if variable is None else _client_key(variable)
+    try:
+        return Keys(folder, one=one, tell=complain)
+    except OSError as error:
+        bad_input(f"--keys {folder}: {error.strerror}")
 
 
 def _client_key(variable: str) -> Secret:

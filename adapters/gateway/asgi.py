@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -14,18 +14,24 @@ import orjson
 from attrs import define, evolve, field
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.client_options import check_functions
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
 from rungwise.adapters.gateway.gateway import ANY, SPOKEN, Gateway
 from rungwise.adapters.gateway.languages import CHAT
 from rungwise.adapters.gateway.languages.language import SpokenLanguage
 from rungwise.adapters.gateway.pump import Rest
+from rungwise.adapters.gateway.serving.callers import ANYONE, SCOPE, Caller
 from rungwise.adapters.gateway.withholding import Withholding
 from rungwise.adapters.gateway.writing import keys_of
 from rungwise.adapters.tools.beats import PING
+from rungwise.fsm.errors import ConfigurationError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+WhoAsks = Callable[[Scope], Caller]
+"""Return who sends a request of ASGI."""
 
 LARGEST_BODY: Final = 2**25
 """The most bytes of a request."""
@@ -37,7 +43,11 @@ GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shut
 
 
 def asgi(
-    client: Client | Mapping[str, Client], *, hold: bool = False, ping: float | None = PING
+    client: Client | Mapping[str, Client],
+    *,
+    hold: bool = False,
+    ping: float | None = PING,
+    caller: WhoAsks | None = None,
 ) -> Asgi:
     """Return an ASGI application that answers model calls with calls of a client.
 
@@ -50,11 +60,17 @@ def asgi(
         hold: whether streams wait until text is final; see `Transport`.
         ping: seconds of silence after which a stream says that it lives, so that no load balancer
             cuts it. From the first time on, an error is an event of the stream. None for never.
+        caller: called with the scope of each request; returns the `rungwise.core.Caller` who sends
+            it, as your own checks know it: which chains it may ask, and which budget its calls
+            share.
 
     Raises:
-        ConfigurationError: `client` is neither, or `ping` is no number above 0.
+        ConfigurationError: `client` is neither, `ping` is no number above 0, or `caller` is no
+            function.
     """
-    return Asgi(Gateway(client, hold, ping=ping))
+    if caller is not None:
+        check_functions(caller=caller)
+    return Asgi(Gateway(client, hold, ping=ping), caller=caller)
 
 
 @define(eq=False)
@@ -67,6 +83,7 @@ class Asgi:
 
     gateway: Gateway
     largest_body: int = LARGEST_BODY
+    caller: WhoAsks | None = field(default=None, kw_only=True)  # sees who sends a request
     _running: set[anyio.CancelScope] = field(factory=set)
     _is_ending: bool = False
 
@@ -94,6 +111,13 @@ class Asgi:
     ) -> None:
         """Answer one HTTP request."""
         language = self.language_near(scope)
+        chains = self.gateway.chains
+        if self.caller is not None:
+            caller = self.caller(scope)
+            if not isinstance(caller, Caller):
+                kind = type(caller).__name__
+                raise ConfigurationError(f"caller must return a rungwise.core.Caller, not {kind}")
+            scope[SCOPE] = caller
         try:
             headers = {
                 name.decode("latin-1").lower(): each.decode("latin-1")
@@ -107,7 +131,7 @@ class Asgi:
         except Problem as problem:
             response = problem.response(language)
         with suppress(h11.LocalProtocolError):  # the request was not HTTP, and nobody waits
-            await self.write(send, response)
+            await self.write(send, response, chains)
 
     def language_near(self, scope: Scope) -> SpokenLanguage:
         """Return the protocol of a request, or for another path that in which its program most
@@ -133,10 +157,11 @@ class Asgi:
         """Return the response to a request that is no model call; None for one that is."""
         method = scope["method"]
         path = scope["path"]
-        if method == "POST" and self.gateway.language(path) is not None:
+        if method == "POST" and self.gateway.takes(path):
             return None
         if method == "GET":
-            models = [name for name in self.gateway.chains if name != ANY]
+            chains = self.gateway.chains
+            models = [name for name in caller_in(scope).allowed(chains) if name != ANY]
             for language in SPOKEN:
                 listing = language.listing(path, models)
                 if listing is not None:
@@ -161,7 +186,8 @@ class Asgi:
         query = scope.get("query_string", b"").decode("ascii", "replace")
         if self._is_ending:
             raise evolve(GOES_AWAY)  # a new one: each keeps the traceback of where it was raised
-        call = self.gateway.read(scope["path"], query, headers, body)
+        gateway = self.gateway  # another one may take its place meanwhile
+        call = gateway.read(scope["path"], query, headers, body, caller=caller_in(scope))
         response: HttpResponse | None = None
 
         async def listen() -> None:
@@ -175,20 +201,26 @@ class Asgi:
                 async with anyio.create_task_group() as group:
                     group.start_soon(listen)
                     response = await call.arun()
-                    await self.write(send, response)
+                    await self.write(send, response, gateway.chains)
                     group.cancel_scope.cancel()
             finally:
                 self._running.discard(ending)
         if ending.cancelled_caught and self._is_ending:  # and the client waits
             if response is None:
-                await self.write(send, GOES_AWAY.response(call.language))
+                await self.write(send, GOES_AWAY.response(call.language), gateway.chains)
             elif isinstance(response.body, Rest):
                 end = response.body.pump.broken_off(GOES_AWAY)
                 await send({"type": "http.response.body", "body": end})
 
-    async def write(self, send: Send, response: HttpResponse) -> None:
-        """Send a response without the keys of the backends; its pieces go out as they come."""
-        withholding = Withholding(self._keys())
+    async def write(self, send: Send, response: HttpResponse, chains: Mapping[str, Client]) -> None:
+        """Send a response; its pieces go out as they come.
+
+        Arguments:
+            send: of ASGI.
+            response: the response.
+            chains: those whose keys it must not hold.
+        """
+        withholding = Withholding(key for client in chains.values() for key in keys_of(client))
         body = response.body
         named = dict(response.headers)
         if isinstance(body, bytes):
@@ -222,15 +254,17 @@ class Asgi:
         rest = withholding.end().encode("latin-1")
         await send({"type": "http.response.body", "body": rest})
 
-    def _keys(self) -> Iterator[str]:
-        for client in self.gateway.chains.values():
-            yield from keys_of(client)
-
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""
         self._is_ending = True
         for scope in [*self._running]:
             scope.cancel()
+
+
+def caller_in(scope: Scope) -> Caller:
+    """Return who sends a request."""
+    caller: Caller = scope.get(SCOPE, ANYONE)
+    return caller
 
 
 async def read_body(receive: Receive, largest: int) -> bytes:

@@ -5,7 +5,7 @@ request's protocol.
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -30,21 +30,24 @@ BYTES_PER_TOKEN: Final = 3
 class GatewayCall(AnswerWriter):
     """Run the call of one request, in a thread or in an event loop, and write its answer."""
 
-    def forwarded(self, forward: Forward, body: bytes) -> GatewayCall:
+    def forwarded(
+        self, forward: Forward, body: bytes, *, counters: Collection[str] = ()
+    ) -> GatewayCall:
         """Return the call that goes word for word to one backend.
 
-        Nothing is tried again: what the request asks for beyond the chain, nobody here understands.
+        Nothing is tried again but by the rungs of these counters: what the request asks for beyond
+        the chain, nobody here understands.
         """
         client = copy.copy(self.client)
         # one that shares the connections and clocks
         client.runtime = self.client.runtime.with_chain((forward,), stream_calls=forward.streams)
         policy = self.options.get("policy") or client.policy
-        no_rungs = Limits(**dict.fromkeys(policy.limits, 0))
+        limits = {name: each if name in counters else 0 for name, each in policy.limits.items()}
         options = {
-            "policy": evolve(policy, limits=no_rungs),
+            "policy": evolve(policy, limits=Limits(**limits)),
             "input_tokens": max(1, len(body) // BYTES_PER_TOKEN),
         }
-        for name in ("deadline", "headers"):
+        for name in ("deadline", "headers", "within"):
             if name in self.options:
                 options[name] = self.options[name]
         if forward.cap is not None:

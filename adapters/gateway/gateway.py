@@ -16,10 +16,13 @@ from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.accounts import cap_in, models_in
 from rungwise.adapters.gateway.answers import PREFIX, Problem
 from rungwise.adapters.gateway.call import GatewayCall
+from rungwise.adapters.gateway.fields import Asked
 from rungwise.adapters.gateway.forwarded import Forward
-from rungwise.adapters.gateway.languages import LANGUAGES
+from rungwise.adapters.gateway.languages import CHAT, LANGUAGES
 from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
 from rungwise.adapters.gateway.reading import read
+from rungwise.adapters.gateway.serving.beside import COUNTERS, PassedOn, kind_of
+from rungwise.adapters.gateway.serving.callers import ANYONE, Caller
 from rungwise.adapters.gateway.writing import LOGGER, Keep
 from rungwise.adapters.tools.beats import must_be_ping
 from rungwise.adapters.wires.http_backend import HttpBackend
@@ -65,6 +68,10 @@ class Gateway:
         """Return the protocol of a POST to this path; None if it is no model call."""
         return next((each for each in SPOKEN if each.speaks(path)), None)
 
+    def takes(self, path: str) -> bool:
+        """Tell whether a POST to this path is answered: a model call, or what stands beside it."""
+        return self.language(path) is not None or kind_of(path) is not None
+
     def read(
         self,
         path: str,
@@ -72,6 +79,7 @@ class Gateway:
         headers: Mapping[str, str],
         body: bytes,
         timeout: float | None = None,
+        caller: Caller = ANYONE,
     ) -> GatewayCall:
         """Read a request, and return the call that answers it.
 
@@ -81,23 +89,26 @@ class Gateway:
             headers: with names in lower case.
             body: the whole body.
             timeout: seconds for which the program waits for a whole answer; None for any time.
+            caller: who asks.
 
         Raises:
-            Problem: it is not of the form of its protocol, or nobody can answer it.
+            Problem: it is not of the form of its protocol, or nobody can answer it, or not for this
+                caller.
         """
         language = self.language(path)
         if language is None:
-            raise Problem.saying(404, f"there is no {label(path)} here")
+            return self._beside(path, headers, body, caller)
         parsed = _object_in(body)
         request = language.read_request(path, parsed, secrets.randbits(60))
         request = evolve(request, created=int(time.time()))
         if language.api == "gemini" and request.streams and "alt=sse" not in query:
             raise Problem.saying(400, "give ?alt=sse to stream; a JSON array is not written here")
-        client = self._client_for(request.model, body)
+        client = self._client_for(request.model, body, caller)
         try:
             # streams have the clocks of the policy
-            options = _options_in(headers, client, None if request.streams else timeout)
-            return self._call_of(language, request, client, options, body)
+            wait = None if request.streams else timeout
+            options = _options_in(headers, client, wait, caller)
+            return self._call_of(language, request, client, options, body, caller)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
@@ -105,15 +116,57 @@ class Gateway:
             LOGGER.info("a request could not be read: %s", type(error).__name__)
             raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
-    def _client_for(self, model: str, body: bytes) -> Client:
-        """Return the client that answers for a model."""
+    def _beside(
+        self, path: str, headers: Mapping[str, str], body: bytes, caller: Caller
+    ) -> GatewayCall:
+        """Return the call of a request beside model calls; takes what `read` does."""
+        kind = kind_of(path)
+        if kind is None:
+            raise Problem.saying(404, f"there is no {label(path)} here")
+        parsed = _object_in(body)
+        model = kind.model_in(path, parsed)
+        client = self._client_for(model, body, caller)
+        backend = kind.backend_of(client)
+        try:
+            limits = _options_in(headers, client, None, caller)
+            if kind.is_free or model in self.chains:
+                model = backend.model
+            elif caller.needs_prices or client.policy.budget.money is not None:
+                _check_models(client, {"models": model})
+            beside = PassedOn(backend, kind, path, parsed, model)
+        except (ConfigurationError, TypeError, ValueError) as error:
+            raise Problem.saying(400, str(error)) from None
+        near = [each for each in SPOKEN if each.api == backend.API]
+        request = AnswerRequest(model, False, parsed, secrets.randbits(60), int(time.time()))
+        call = self._new_call(
+            caller,
+            language=near[0] if near else CHAT,
+            request=request,
+            client=client,
+            asked=Asked(),
+            options=limits,
+            hold=False,
+        )
+        return call.forwarded(beside, beside.body, counters=COUNTERS)
+
+    def _client_for(self, model: str, body: bytes, caller: Caller) -> Client:
+        """Return the client that answers for a model, or raise a Problem.
+
+        Arguments:
+            model: as the request names it.
+            body: of the request.
+            caller: who asks.
+        """
         client = self.chains.get(model) or self.chains.get(ANY)
         if client is not None:
+            caller.check(client, model, self.chains)
             return client
         what = "name a model"
         if model in str(body):  # else it is the default of a protocol
             what = f"there is no model {label(model)!r}"
-        raise Problem.saying(404, f"{what}; there are: {', '.join(sorted(self.chains))}")
+        raise Problem.saying(
+            404, f"{what}; there are: {', '.join(sorted(caller.allowed(self.chains)))}"
+        )
 
     def _call_of(
         self,
@@ -122,6 +175,7 @@ class Gateway:
         client: Client,
         limits: dict[str, Any],
         body: bytes,
+        caller: Caller,
     ) -> GatewayCall:
         """Return the call that answers a request.
 
@@ -131,8 +185,10 @@ class Gateway:
             client: runs the call.
             limits: the options that its headers ask for.
             body: the request itself, for what the chain cannot express.
+            caller: who asks.
         """
-        if limits.get("policy", client.policy).budget.money is not None:
+        budget = limits.get("policy", client.policy).budget
+        if budget.money is not None or caller.needs_prices:
             _check_models(client, request.body)
         speaks = [_speaks(each, language) for each in client.chain]
         asked = read(language.api, request.body, is_own=speaks[0], may_forward=any(speaks))
@@ -140,19 +196,22 @@ class Gateway:
         if language.api == "responses":
             shown = evolve(request, body={**request.body, "store": False})
         hold = self.hold or _may_be_declined(client, request.body)
-        call = GatewayCall(
+        call = self._new_call(
+            caller,
             language=language,
             request=shown,
             client=client,
             asked=asked,
             options={**asked.options, **limits},
             hold=hold,
-            keep=self.keep,
-            ping=self.ping,
         )
         if asked.unknown:
             return self._forwarded(call, request, body)
         return call
+
+    def _new_call(self, caller: Caller, **about: Any) -> GatewayCall:
+        """Return a call for a caller; takes the arguments of a `GatewayCall`."""
+        return GatewayCall(keep=self.keep, ping=self.ping, caller=caller.name, **about)
 
     def _forwarded(
         self,
@@ -220,14 +279,20 @@ def _check_models(client: Client, body: Mapping[str, Any]) -> None:
 
 
 def _options_in(
-    headers: Mapping[str, str], client: Client, timeout: float | None
+    headers: Mapping[str, str], client: Client, timeout: float | None, caller: Caller
 ) -> dict[str, Any]:
     """Return the options of a call that the headers of its request ask for.
 
     Its deadline and budget can only lower those of the policy.
+
+    Arguments:
+        headers: of the request.
+        client: runs the call.
+        timeout: seconds for which the program waits; None for any time.
+        caller: who asks.
     """
     passed = {name: headers[name] for name in headers if name in PASSED_ON}
-    options: dict[str, Any] = {"headers": SecretMap(passed)}
+    options: dict[str, Any] = {"headers": SecretMap(passed), "within": caller.within}
     budget = client.policy.budget
     seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
     money = _number(headers, f"{PREFIX}budget", budget.money)

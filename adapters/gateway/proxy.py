@@ -4,24 +4,40 @@ is orderly.
 
 from __future__ import annotations
 
-import hmac
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
 import httpx
-from attrs import define, evolve, field
+from attrs import Factory, define, evolve, field
 
 from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem
-from rungwise.adapters.gateway.asgi import Asgi, Receive, Scope, Send, json_response, read_body
+from rungwise.adapters.gateway.asgi import (
+    Asgi,
+    Receive,
+    Scope,
+    Send,
+    caller_in,
+    json_response,
+    read_body,
+)
 from rungwise.adapters.gateway.gateway import ANY
 from rungwise.adapters.gateway.paths import path_as_sent, simplest, stays_within
 from rungwise.adapters.gateway.pump import STREAMED
+from rungwise.adapters.gateway.serving.callers import SCOPE
+from rungwise.adapters.gateway.serving.cors import Cors
+from rungwise.adapters.gateway.serving.keys import Keys
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret
+
+RELOAD: Final = "/-/reload"
+"""The address at which an administrator has the chains read again."""
+ADMIN: Final = "rungwise.admin"
+"""Where the scope of a request says whether it comes from an administrator."""
 
 _HOPS: Final = frozenset(
     {
@@ -55,7 +71,20 @@ class Proxy(Asgi):
     metrics: Metrics | None = None
     # the names under which it answers; none for any with a key, and for loopback names without one
     hosts: frozenset[str] = frozenset()
+    # those of its clients; by default `key` alone
+    keys: Keys = field(
+        default=Factory(lambda proxy: Keys(one=proxy.key), takes_self=True), kw_only=True
+    )
+    cors: Cors | None = None  # the origins whose pages may ask
+    # reads the chains again, or raises a ConfigurationError; None if they are of no file
+    reload: Callable[[], Awaitable[None]] | None = None
     _count: int = field(default=0, init=False)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if self.cors is not None:
+            send = self.cors.sending(scope, send)
+        await super().serve(scope, receive, send)
 
     async def answer(
         self,
@@ -99,21 +128,51 @@ class Proxy(Asgi):
             response = problem.response(self.language_near(scope))
             return evolve(response, headers={**response.headers, "connection": "close"})
         self._check_host(headers.get("host"))
-        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        asks_first = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        if self.cors is not None and asks_first:
+            return self.cors.preflight(headers)
         if scope["path"] == "/healthz":
             return json_response({"status": "ok", "running": self._count})
-        if self.key is not None:
-            if not _shows(headers, self.key):
+        if self.keys.is_wanted:
+            key = self.keys.find(headers)
+            if key is None:
                 raise Problem.saying(401, "this proxy wants a key that it knows")
-        elif "origin" in headers or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
+            scope[SCOPE] = key.caller
+            scope[ADMIN] = key.is_admin
+        else:
+            self._check_page(scope, headers)
+        if scope["path"] == "/metrics" and self.metrics is not None:
+            if self.keys.are_named and not scope.get(ADMIN):
+                raise Problem.saying(403, "this is for keys with admin = true")
+            return self.metrics.response()
+        return None
+
+    def _check_page(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """Refuse what a web page could send to a proxy without keys, but for pages that --cors
+        names.
+        """
+        origin = headers.get("origin")
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_of_page = origin is not None or headers.get("sec-fetch-site", "none") not in _OWN_SITES
+        if is_of_page and not (self.cors is not None and self.cors.names(origin)):
             raise Problem.saying(403, "requests of web pages need a proxy with a key")
-        elif scope["method"] == "POST" and media_type != "application/json":
+        if scope["method"] == "POST" and media_type != "application/json":
             raise Problem.saying(
                 415, "the body must be application/json, where the proxy has no key"
             )
-        if scope["path"] == "/metrics" and self.metrics is not None:
-            return self.metrics.response()
-        return None
+
+    async def _reloaded(self, scope: Scope) -> HttpResponse:
+        """Read the chains again for an administrator."""
+        if not scope.get(ADMIN):
+            raise Problem.saying(403, "this is for keys with admin = true")
+        if scope["method"] != "POST":
+            raise Problem.saying(405, f"{RELOAD} takes a POST")
+        assert self.reload is not None
+        try:
+            await self.reload()
+        except ConfigurationError as error:
+            raise Problem.saying(409, f"everything is as before: {error}") from None
+        return json_response({"status": "reloaded"})
 
     def _check_host(self, host: str | None) -> None:
         """Refuse a name that is not the proxy's own: with one that leads to this machine (DNS
@@ -122,7 +181,7 @@ class Proxy(Asgi):
         if host is None:  # no browser leaves it out
             return
         name = _NAME.sub(r"\1", host.strip().lower()).rstrip(".")
-        is_own = name in self.hosts or (self.key is not None and not self.hosts)
+        is_own = name in self.hosts or (self.keys.is_wanted and not self.hosts)
         if not is_own and not _is_loopback(name):
             raise Problem.saying(
                 421, "this proxy does not answer under this name: --allowed-host names others"
@@ -134,10 +193,10 @@ class Proxy(Asgi):
         Arguments:
             headers: as ASGI has them.
         """
-        if self.key is None:
+        if not self.keys.is_wanted:
             return True
         texts = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        return _shows(texts, self.key)
+        return self.keys.find(texts) is not None
 
     async def other(
         self,
@@ -146,14 +205,19 @@ class Proxy(Asgi):
         receive: Receive,
     ) -> HttpResponse | None:
         """Answer a request that is no model call, or forward it."""
+        if scope["path"] == RELOAD and self.reload is not None:
+            return await self._reloaded(scope)
         try:
             return await super().other(scope, headers, receive)
         except Problem:
             if not self.forwards or not scope["path"].startswith("/v1"):
                 raise
         sent = path_as_sent(scope)
-        if self.gateway.language(simplest(sent)) is not None:
+        if self.gateway.takes(simplest(sent)):
             raise Problem.saying(404, "a model call is a POST to its own address, as it is written")
+        caller = caller_in(scope)
+        if caller.within is not None or caller.chains is not None:
+            raise Problem.saying(403, "this key has limits, which do not hold for this address")
         backend, path = self._address(sent)
         query = scope.get("query_string", b"").decode("ascii", "replace")
         url = f"{backend.root}{path}?{query}".rstrip("?")
@@ -171,7 +235,8 @@ class Proxy(Asgi):
             ) from None
         rest = {}
         for name, value in answer.headers.items():
-            if name.lower() not in _HOPS:
+            folded = name.lower()
+            if folded not in _HOPS and not folded.startswith("access-control-"):
                 rest[name] = value
         rest[f"{PREFIX}outcome"] = "forwarded"
         if rest.get("content-type", "").startswith("text/event-stream"):
@@ -211,14 +276,6 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-def _shows(headers: Mapping[str, str], key: Secret) -> bool:
-    """Tell whether a request has a key, in one of the headers of the SDKs, in constant time."""
-    _, _, bearer = headers.get("authorization", "").partition(" ")
-    shown = [headers.get("x-api-key", ""), headers.get("x-goog-api-key", ""), bearer]
-    wanted = key.reveal().encode()
-    return any(hmac.compare_digest(each.encode(), wanted) for each in shown)
-
-
 async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGenerator[bytes]:
     """Yield the bytes of an answer, and close its connection however the reading ends."""
     try:
@@ -250,6 +307,15 @@ class Metrics:
         self._seconds = Histogram(
             "rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared
         )
+        self._of_callers = Count(
+            "rungwise_caller_calls", "Calls by whose key asked.", ["caller", "outcome"], **shared
+        )
+        self._tokens_of_callers = Count(
+            "rungwise_caller_tokens", "Tokens by whose key asked.", ["caller", "kind"], **shared
+        )
+        self._cost_of_callers = Count(
+            "rungwise_caller_cost", "Money by whose key asked.", ["caller"], **shared
+        )
         self._running = Gauge(
             "rungwise_requests_running",
             "Requests that run now.",
@@ -265,6 +331,12 @@ class Metrics:
                 self._attempts.labels(step.backend).inc()
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
+        caller = result.journal.setting.caller
+        if caller is not None:
+            self._of_callers.labels(caller, result.outcome).inc()
+            self._tokens_of_callers.labels(caller, "input").inc(result.usage.input_tokens)
+            self._tokens_of_callers.labels(caller, "output").inc(result.usage.output_tokens)
+            self._cost_of_callers.labels(caller).inc(result.cost or 0)
 
     def run(self, requests: int) -> None:
         """Note how many requests run now."""

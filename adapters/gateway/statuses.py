@@ -47,6 +47,9 @@ UNAVAILABLE: Final = 503
 LATE: Final = 504
 LIMITED: Final = 429
 _FULL: Final = re.compile(rf"{FULL}; (\S+) s ")
+_PERIOD: Final = re.compile(
+    r"(?!other calls hold).*\((?:day|week|month) of .*; the next begins on (\S+), UTC\)"
+)
 _OPEN: Final = re.compile(rf"{OPEN}(\S+): ")
 
 
@@ -67,13 +70,17 @@ def status_of(result: Result) -> int:
     if failure is not None:
         return _STATUSES.get(failure.reason, UNAVAILABLE)
     note = result.journal.last.note or ""
-    return LIMITED if note.startswith((FULL, OPEN)) else UNAVAILABLE
+    is_limit = note.startswith((FULL, OPEN)) or _next_period(result) is not None
+    return LIMITED if is_limit else UNAVAILABLE
 
 
 def wait_of(result: Result) -> int | None:
     """Return the whole seconds after which the first of the backends may be asked again, as far as
-    they have said it; None if none has.
+    they have said it; None if none has. A budget that is spent is so until its period ends.
     """
+    following = _next_period(result)
+    if following is not None and result.journal.started is not None:
+        return max(1, ceil(following - result.journal.started - result.seconds))
     backs: dict[str, float] = {}
     for step in result.journal.steps:
         back = _back_at(step, result.journal.started)
@@ -103,6 +110,15 @@ def _back_at(step: Step, started: float | None) -> float | None:
         moment = read_rfc_3339(left[1])
         return None if moment is None else moment - started
     return None
+
+
+def _next_period(result: Result) -> float | None:
+    """Return when the next period of the budget begins that ended a call, in seconds since 1970;
+    None if something else did.
+    """
+    last = result.journal.last
+    found = _PERIOD.match(last.note or "") if last.event == "ran_out" else None
+    return None if found is None else read_rfc_3339(f"{found[1]}T00:00:00Z")
 
 
 def _is_late(result: Result) -> bool:

@@ -15,8 +15,10 @@ from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
 from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
+from rungwise.adapters.gateway.serving.callers import Caller
 from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.adapters.http.waiting import event_loop
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.values.checks import Called, by_name
 
 if TYPE_CHECKING:
@@ -53,9 +55,10 @@ class Transport(Closing, AsyncClosing, Called, _Transports):
             every other model.
         hold: whether streams wait until text is final. Without it, text is passed on at once, and a
             stream whose text has to be taken back ends with an error.
+        within: a budget that all the calls share.
 
     Raises:
-        ConfigurationError: `client` is neither.
+        ConfigurationError: `client` is neither, or `within` is no `rungwise.SharedBudget`.
     """
 
     _INSTEAD = by_name(
@@ -66,8 +69,15 @@ class Transport(Closing, AsyncClosing, Called, _Transports):
         }
     )
 
-    def __init__(self, client: Client | Mapping[str, Client], *, hold: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client | Mapping[str, Client],
+        *,
+        hold: bool = False,
+        within: SharedBudget | None = None,
+    ) -> None:
         self._gateway = Gateway(client, hold)
+        self._caller = Caller(within=within)
         # the transports for other requests, by library and loop
         self._others: dict[tuple[str, str, Any], Any] = {}
         self._lock = Lock()
@@ -104,7 +114,7 @@ class Transport(Closing, AsyncClosing, Called, _Transports):
             }
             query = url.query.decode("ascii", "replace")
             timeout = request.extensions.get("timeout", {}).get("read")
-            return self._gateway.read(url.path, query, headers, body(), timeout)
+            return self._gateway.read(url.path, query, headers, body(), timeout, self._caller)
         except Problem as problem:
             return problem.response(language)
 

@@ -51,6 +51,7 @@ class AnswerWriter:
         keep: called with the result once the call has ended; None for nobody.
         forward: the one backend that gets the request word for word; None for the chain.
         ping: the seconds of silence after which a stream says that it lives; None for never.
+        caller: who asks, for the journal; "" for nobody in particular.
     """
 
     language: SpokenLanguage
@@ -62,12 +63,14 @@ class AnswerWriter:
     keep: Keep | None
     forward: Forward | None = None
     ping: float | None = None
+    caller: str = ""
     _is_kept: bool = field(default=False, init=False)
 
     def _keep_once(self, result: Result | None) -> None:
         """Keep a result once; None for a call that has none."""
         if result is not None and self.keep is not None and not self._is_kept:
             self._is_kept = True
+            result.journal.setting.caller = self.caller or None
             self.keep(self.request.call_id, result)
 
     def whole(self, result: Result) -> HttpResponse:

@@ -55,6 +55,13 @@ class Shared:
     budgets: BudgetStore | None  # holds the budgets with names
     prefix: str = ""  # what the ids of attempts begin with there
 
+    def at(self, other: Shared) -> Shared:
+        """Return the same by the store of another client."""
+        watch = self.watch
+        if watch is not None:
+            watch = evolve(watch, store=other.store)
+        return evolve(self, store=other.store, budgets=other.budgets, watch=watch)
+
     def of_call(self, chain: Sequence[Backend]) -> Sharing:
         """Return what follows one call."""
         sharing = Sharing(self.store, chain)

@@ -318,8 +318,8 @@ class Policy:
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
         """Read a policy from TOML. Every key is optional and has the name of its field.
 
-        The tables `[prices]`, `[health]` and `[[chain.NAME]]`, which the commands read, are
-        skipped.
+        The tables `[prices]`, `[health]`, `[[chain.NAME]]` and `[key.NAME]`, which the commands
+        read, are skipped.
 
         Arguments:
             source: the name of the text in errors.

@@ -15,9 +15,9 @@ from rungwise.fsm.values.label import did_you_mean, short
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
-OF_CHAINS = ("prices", "chain", "health")
-"""The tables of a file about whom a policy runs against. They are no part of it; the commands read
-them.
+OF_CHAINS = ("prices", "chain", "health", "key")
+"""The tables of a file about whom a policy runs against, and for whom. They are no part of it; the
+commands read them.
 """
 
 

@@ -20,7 +20,7 @@ from rungwise.fsm.turn.tools import Toolbox
 
 
 @define
-class Caller:
+class TurnCaller:
     """Build the calls of a turn from the conversation so far."""
 
     policy: TurnPolicy

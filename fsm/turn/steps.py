@@ -27,7 +27,7 @@ from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
-from rungwise.fsm.turn.caller import Caller
+from rungwise.fsm.turn.caller import TurnCaller
 from rungwise.fsm.turn.compaction import room_for
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.observe import (
@@ -101,7 +101,7 @@ class TurnSteps:
         if jitter is not None:
             options["jitter"] = jitter
         wants = {"returns": returns, "verdict": verdict}
-        self._caller = Caller(policy, tuple(chain), self.tools, options, wants, self._new_call)
+        self._caller = TurnCaller(policy, tuple(chain), self.tools, options, wants, self._new_call)
         self._conversation = Conversation(request.messages)
         # a turn that awaited approval goes on at the reply whose calls wait
         self._resumed: Resumed | None = None

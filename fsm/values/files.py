@@ -142,6 +142,19 @@ def text_of_file(path: str | PathLike[str]) -> str:
         raise ConfigurationError(f"{short(path)} is not a path of a file") from None
 
 
+def toml_of_file(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a file of TOML.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is no TOML; the message names it.
+    """
+    text = text_of_file(path)
+    try:
+        return read_toml(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
 def toml_value(value: object) -> str:
     """Write a text, a flag, a number, or a list or mapping of these as TOML, on one line."""
     if isinstance(value, bool):

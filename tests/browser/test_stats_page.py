@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.analysis.stats import FORMS
+from rungwise.fsm.analysis.stats.shown import FORMS
 from support.counted import stats_of
 from support.page_checks import assert_contrast, assert_page_fits
 

@@ -12,6 +12,7 @@ import redis
 from rungwise import (
     Budget,
     Client,
+    ConfigurationError,
     Limits,
     OverBudget,
     Policy,
@@ -68,6 +69,28 @@ def test_calls_streams_and_turns_take_the_period_from_the_wall_clock(
     assert process.budget.attempts == 1
     process.is_refused(0)
     assert process.budget.attempts == 3
+
+
+def test_other_ceilings_hold_at_once_and_what_is_spent_stays_spent(
+    serve: Any, backend_of: Any
+) -> None:
+    process = Process(backend_of(serve(ANSWER)), attempts=1)
+    process.ask(0)
+    process.is_refused(0)
+
+    def ceilings(attempts: int, **other: Any) -> SharedBudget:
+        budget = Budget(attempts=attempts, seconds=None)
+        return SharedBudget(budget, **{"name": "team", "per": "day", **other})
+
+    process.budget.adopt(ceilings(2))
+    process.ask(0)
+    process.is_refused(0)
+    process.ask(1)
+    process.budget.adopt(ceilings(1))
+    process.is_refused(1)
+    for other in ({"name": "other"}, {"per": "week"}):
+        with pytest.raises(ConfigurationError, match="of its own name and period"):
+            process.budget.adopt(ceilings(9, **other))
 
 
 def test_processes_share_each_day_by_a_store_and_a_clock_that_jumps_reopens_none(

@@ -7,7 +7,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat, OpenAIResponses, Policy
 from rungwise.fsm.analysis.certificate.verify import verify
-from rungwise.fsm.analysis.stats import Stats
+from rungwise.fsm.analysis.stats.counts import Stats
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 DOWN = ScriptedReply(status=400)

@@ -245,9 +245,9 @@ def test_health_and_metrics(proxy: str, stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("path", "member"),
     [
-        ("/v1/embeddings", "error"),
-        ("/v1/messages/count_tokens", "type"),
-        ("/v1beta/models/m:countTokens", "error"),
+        ("/v1/files", "error"),
+        ("/v1/messages/batches", "type"),
+        ("/v1beta/models/m:batchGenerateContent", "error"),
     ],
 )
 def test_what_is_no_model_call_is_404(
@@ -449,7 +449,7 @@ def forwarding() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/embeddings"),
+        ("POST", "/v1/completions"),
         ("POST", "/v1/files?purpose=batch&x=%20"),
         ("DELETE", "/v1/responses/resp_1"),
         ("GET", "/v1/batches"),
@@ -473,7 +473,7 @@ def test_other_requests_are_forwarded_on_request(method: str, path: str, forward
 
 @half
 @pytest.mark.parametrize(
-    "path", ["/v1/models/m:countTokens", "/v1/messages/count_tokens", "/nothing", "/"]
+    "path", ["/v1/models/m:countTokens", "/v1/messages/batches", "/nothing", "/"]
 )
 def test_what_no_backend_takes_is_404(path: str, forwarding: Any) -> None:
     answer = httpx.post(

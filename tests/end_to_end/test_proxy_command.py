@@ -16,6 +16,7 @@ import pytest
 
 from rungwise.adapters.cli.backends import clients_in
 from rungwise.adapters.cli.proxy import _app
+from rungwise.adapters.gateway.serving.keys import Keys
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, sdks
@@ -93,6 +94,15 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: Stages) -> 
         assert response.headers["x-rungwise-outcome"] == "forwarded"
         journal = journals / f"{response.headers['x-rungwise-journal']}.json"
         assert journal in [*journals.glob("*.json")]
+        file.write_text(file.read_text().replace("chain.other", "chain.another"))
+        process.send_signal(signal.SIGHUP)
+        read_until(process.stderr.fileno(), b"the chains are read again\n")
+        listed = httpx.get(f"{url}/v1/models", headers=keys).json()["data"]
+        assert {each["id"] for each in listed} == {"default", "another"}
+        file.write_text("[")
+        process.send_signal(signal.SIGHUP)
+        said = read_until(process.stderr.fileno(), b"not valid TOML")
+        assert b"everything is as before" in said
         stages[0].play([hanging])
         asked = [
             pool.submit(sdks.ask, api, way, base_url=url)
@@ -129,7 +139,7 @@ def test_ctrl_c_ends_it(tmp_path: Path, stages: Stages) -> None:
             "default",
             "other",
         }
-        assert httpx.post(f"{url}/v1/embeddings", json={}).status_code == 404
+        assert httpx.post(f"{url}/v1/files", json={}).status_code == 404
         process.send_signal(signal.SIGINT)
         out, told = process.communicate(timeout=patience())
         assert process.returncode == 0
@@ -208,15 +218,16 @@ def test_a_file_that_is_missing_and_a_folder_that_is_a_file_are_refused(path: Pa
 def test_the_options_reach_the_application(path: Path) -> None:
     clients = clients_in(str(path), max_connections=3)
     options: dict[str, Any] = {"ping": 7.0, "hold": True, "forward": True, "journals": None}
-    app = _app(clients, None, 3, **options, hosts=("LLM.Example",))
-    assert (app.gateway.hold, app.forwards, app.most, app.key) == (True, True, 3, None)
+    app = _app(clients, Keys(), 3, **options, hosts=("LLM.Example",))
+    assert (app.gateway.hold, app.forwards, app.most) == (True, True, 3)
+    assert not app.keys.is_wanted
     assert app.gateway.ping == 7.0
     assert app.hosts == {"llm.example"}
     assert {*app.gateway.chains} == {"default", "other", "*"}
     assert app.gateway.chains["*"] is app.gateway.chains["default"]
     path.write_text(path.read_text().replace("chain.default", "chain.another"))
     clients = clients_in(str(path), max_connections=3)
-    app = _app(clients, None, 3, **{**options, "ping": 0}, hosts=())
+    app = _app(clients, Keys(), 3, **{**options, "ping": 0}, hosts=())
     assert app.gateway.ping is None
     assert {*app.gateway.chains} == {"another", "other"}, (
         "which of them an unknown model means, nobody knows"

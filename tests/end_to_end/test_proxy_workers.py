@@ -15,6 +15,7 @@ import pytest
 from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import sdks
+from support.command_line import start
 from support.gateways import PATHS, written
 from support.runs import Stages
 from support.waiting import patience, until
@@ -152,3 +153,38 @@ def test_a_quota_is_one_of_all_workers(tmp_path: Path, stages: Stages, redis_url
     assert len(came) == 8
     if b"the store" not in told:  # where Redis answers late, each worker has a share of its own
         assert min(later - before for before, later in pairwise(came)) >= 0.2
+
+
+@pytest.mark.full
+def test_a_request_to_reload_reaches_all_workers(
+    tmp_path: Path, stages: Stages, redis_url: str
+) -> None:
+    stages[0].play([ScriptedReply(TEXT)])
+    key = f'[key.ops]\nkey = "{sdks.KEY}"\nadmin = true\n'
+    old = chains(tmp_path, stages[0].provider.base_url, key)
+    allowed = {"authorization": f"Bearer {sdks.KEY}"}
+
+    def ask(path: str, model: str = "m") -> httpx.Response:
+        body = {**written("openai"), "model": model}
+        return httpx.post(url + path, json=body, headers=allowed, timeout=patience())
+
+    with working(old, "--store", redis_url) as (_, url):
+        later = "0123456789abcdefg"
+        file = chains(tmp_path, stages[0].provider.base_url, f'{key}[key.later]\nkey = "{later}"\n')
+        assert file == old
+        assert ask("/-/reload").status_code == 200
+        allowed["authorization"] = f"Bearer {later}"
+        until(lambda: ask(PATHS["openai"]).status_code == 200)
+        until(lambda: all(ask(PATHS["openai"]).status_code == 200 for _ in range(12)))
+
+
+@pytest.mark.full
+def test_budgets_of_keys_that_workers_cannot_share_are_refused(
+    tmp_path: Path, stages: Stages
+) -> None:
+    budget = f'[key.a]\nkey = "{sdks.KEY}"\nbudget = {{attempts = 5, per = "day"}}\n'
+    file = chains(tmp_path, stages[0].provider.base_url, budget)
+    process = start("proxy", str(file), "--workers", "2", "--port", "0", BACKEND_KEY="x")
+    _, told = process.communicate(timeout=patience())
+    assert process.returncode == 2
+    assert b"key.a: its budget would be one of each worker" in told

@@ -21,7 +21,14 @@ SLOW = {"reviewing.md", "how-it-works.md", "odds.md", "cost.md"}
 """Pages whose examples compute for seconds: `.ci/run full` runs these."""
 
 BACKENDS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama")
-KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OLLAMA_API_KEY")
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OLLAMA_API_KEY",
+    "OPS_KEY",
+)
 
 
 def name_of(path: Path) -> str:

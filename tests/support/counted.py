@@ -6,7 +6,7 @@ import orjson
 
 from rungwise import Policy, Prices, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.analysis.stats import Stats
+from rungwise.fsm.analysis.stats.counts import Stats
 from support.turns import BUSY, calling, played, said
 
 BEGAN = 1_795_000_000.0

@@ -23,6 +23,7 @@ import rungwise
 from rungwise.adapters.cli.backends import chain_in
 from rungwise.adapters.cli.chains import read_price_list
 from rungwise.adapters.cli.command import main
+from rungwise.adapters.gateway.serving.keys import keys_in
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support.command_line import invoke
 
@@ -47,6 +48,7 @@ SHELL: Final = (
     "python3 -m venv ",
     "export ",
     "curl ",
+    "key=$(openssl ",
     "uvicorn ",
     "pytest",
     ".ci/",
@@ -200,6 +202,7 @@ def toml(example: Example) -> None:
         assert all(
             chain_in(name, tables, prices.of) for name, tables in document.get("chain", {}).items()
         )
+        keys_in(document, "the page")
 
 
 def as_yaml(example: Example) -> None:

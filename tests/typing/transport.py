@@ -38,3 +38,7 @@ async def chains(client: rungwise.Client) -> None:
     async with rungwise.Transport(client) as transport:
         await transport.aclose()
     assert_type(rungwise.asgi({"fast": client}, hold=True), Asgi)
+    budget = rungwise.SharedBudget(rungwise.Budget(money=5.0, seconds=None), per="day")
+    rungwise.Transport(client, within=budget)
+    caller = rungwise.core.Caller("team", chains=["fast"], within=budget)
+    rungwise.asgi({"fast": client}, caller=lambda scope: caller)

@@ -21,7 +21,8 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.shared_options import output_option
-from rungwise.fsm.analysis.stats import FORMS, Stats
+from rungwise.fsm.analysis.stats.counts import Stats
+from rungwise.fsm.analysis.stats.shown import FORMS
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.turn.table import TURN

@@ -31,7 +31,7 @@ from rungwise.fsm.analysis.odds.candidates import WRITTEN, Candidate, Targets, T
 from rungwise.fsm.analysis.odds.rates import Rates
 from rungwise.fsm.analysis.odds.tune import CANDIDATES
 from rungwise.fsm.analysis.odds.tune import tune as tune_policy
-from rungwise.fsm.analysis.stats import lines_of
+from rungwise.fsm.analysis.stats.shown import lines_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import document

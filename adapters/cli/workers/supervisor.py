@@ -12,7 +12,8 @@ it would be after a bare fork.
 * **The end.** Each worker has a session of its own, so Ctrl-C in a terminal reaches the parent
   alone, which passes it on as SIGTERM; a second one goes on as SIGINT, which ends what still runs.
   systemd sends SIGTERM to every process by default, so a worker takes any number of them for one.
-* **SIGHUP** goes on to each worker.
+* **SIGHUP** goes on to each worker. A request to reload reaches one of them, which reads the file,
+  and sends SIGHUP to the parent.
 * **The parent's death.** The parent holds the other end of each worker's stdin. Where it dies, even
   by SIGKILL, the worker reads the end of the file, and drains.
 * **A worker's death.** The worker starts again at once. If it had not lived for long, it waits
@@ -30,7 +31,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -253,7 +254,24 @@ def end_with_parent(server: uvicorn.Server) -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def refuse_unshared(clients: dict[str, Client], store: str | None) -> None:
+def reload_of_all(reload: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Return what a request to reload does in a worker: it reads the file, and if that has no
+    mistake, has the parent tell all workers to do so.
+
+    Arguments:
+        reload: reads the file again in this worker; raises a ConfigurationError for a mistake.
+    """
+    parent = os.getppid()
+
+    async def reload_all() -> None:
+        await reload()
+        if os.getppid() == parent:  # else it has died, and this worker drains
+            os.kill(parent, signal.SIGHUP)
+
+    return reload_all
+
+
+def refuse_unshared(clients: Mapping[str, Client], store: str | None) -> None:
     """Refuse quotas without a store: they would be as many times too large as there are workers."""
     if store is not None:
         return

@@ -20,7 +20,7 @@ from attrs import frozen
 from rungwise.fsm.analysis.odds.calls import QUANTILES, Odds, Spread
 from rungwise.fsm.analysis.odds.odds import TurnOdds
 from rungwise.fsm.analysis.odds.picture import pictures_of
-from rungwise.fsm.analysis.stats import StatsRow, text_of
+from rungwise.fsm.analysis.stats.shown import StatsRow, text_of
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import html, render
 from rungwise.fsm.diagram.svg.document import document, number

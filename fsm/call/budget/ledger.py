@@ -54,7 +54,13 @@ class Ledger(Charges):
     held_money: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.most_money = None if self.budget.money is None else units_of(self.budget.money)
+        self.limit(self.budget, self.continues)
+
+    def limit(self, budget: Budget, continues: bool) -> None:
+        """Set the ceilings, and whether calls go on where a store cannot be reached."""
+        self.budget = budget
+        self.continues = continues
+        self.most_money = None if budget.money is None else units_of(budget.money)
 
     @property
     def rests_on_caps(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar
 
 from attrs import define, field, setters
@@ -152,6 +153,22 @@ class SharedBudget(Ledgers):
         self._ledger = found._ledger
         self._ledgers = found._ledgers
         return found
+
+    def adopt(self, other: SharedBudget) -> None:
+        """Take the ceilings of another budget, and what it does without a store, in every period.
+
+        What is spent stays spent. A call that runs keeps to what it began with: it waits for no
+        price that it does not know.
+
+        Raises:
+            ConfigurationError: the other one has another name or other periods.
+        """
+        if (other.name, other.label, other.per) != (self.name, self.label, self.per):
+            raise ConfigurationError("a budget adopts one of its own name and period")
+        for name in ("budget", "without_store"):
+            object.__setattr__(self, name, getattr(other, name))
+        for ledger in self._by_name.values():
+            self._queue.do(partial(ledger.limit, other.budget, other._ledger.continues))
 
     def __repr__(self) -> str:
         ledger = self._ledger

@@ -84,6 +84,7 @@ class Setting:
     lessons: tuple[Lessons, ...] = ()  # of each backend, when the call began
     deadline: float | None = None  # the caller's, in seconds from the beginning of the call
     within_deadline: float | None = None  # that of the shared budgets, likewise
+    caller: str | None = None  # who asked, where a gateway or proxy tells them apart
     # after reading: the policy with limits and hints of rungs of one's own
     recorded: Mapping[str, Any] | None = None
 
@@ -109,6 +110,8 @@ class Setting:
             deadline = getattr(self, name)
             if deadline is not None:
                 plain[name] = deadline
+        if self.caller is not None:
+            plain["caller"] = self.caller
         lessons = [each.to_mapping() for each in self.lessons]
         if any(lessons):
             plain["lessons"] = lessons
@@ -155,6 +158,7 @@ class Setting:
             deadline=values.get("deadline"),
             within_deadline=values.get("within_deadline"),
             lessons=tuple(lessons),
+            caller=values.get("caller"),
             recorded=recorded,
         )
 
@@ -181,6 +185,7 @@ class Journal(Displayable, Record):
         **Record.optional_forms,
         "within": OBJECTS,
         "lessons": OBJECTS,
+        "caller": TEXT,
         **dict.fromkeys(_DEADLINES, NUMBER),
     }
     content_forms: ClassVar[Forms] = {

@@ -16,7 +16,8 @@ from rungwise import Client, OpenAIChat
 from rungwise.adapters.cli import output
 from rungwise.adapters.cli.journals import stats as module
 from rungwise.adapters.durable.durable import Durable
-from rungwise.fsm.analysis.stats import FORMS, MOST_ROWS, Stats, lines_of, tables_of
+from rungwise.fsm.analysis.stats.counts import Stats
+from rungwise.fsm.analysis.stats.shown import FORMS, MOST_ROWS, lines_of, tables_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke, printed, refused
 from support.counted import journals, stats_of
@@ -78,6 +79,22 @@ def test_the_table_is_no_wider_than_a_hundred_columns(folder: Path) -> None:
     assert ["calls", "20"] in [line.split() for line in lines]
     assert ["failed", "permanently", "(auth)", "12", "66.7%"] in [line.split() for line in lines]
     assert next(each for each in lines if each.startswith("2026-11-18 a-model-")).split()[2] == "2"
+
+
+def test_what_each_caller_has_spent(tmp_path: Path) -> None:
+    """The journals are those of a proxy that tells its clients apart by their keys."""
+    documents = [orjson.loads(text) for text in journals()][:8]
+    for place, document in enumerate(documents):
+        document["caller"] = ("team-a", "team-b", "team-a", "")[place % 4]
+    lines = b"\n".join(map(orjson.dumps, documents))
+    (tmp_path / "calls.jsonl").write_bytes(lines)
+    callers = shown(tmp_path)["total"]["callers"]
+    assert [*callers.items()][:2] == [
+        ("team-a", {"calls": 4, "input_tokens": 4_000_000, "output_tokens": 400_000, "cost": 13.0}),
+        ("team-b", {"calls": 2, "input_tokens": 2_000_000, "output_tokens": 200_000, "cost": 4.0}),
+    ]
+    rows = [line.split() for line in invoke("stats", tmp_path).stdout.splitlines()]
+    assert ["team-b", "2", "2", "000", "000", "200", "000", "4"] in rows
 
 
 def test_the_row_of_a_day_and_a_model(folder: Path) -> None:

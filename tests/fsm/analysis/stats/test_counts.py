@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from rungwise import Journal, Policy, Prices, TurnJournal, TurnPolicy, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.analysis import stats as module
-from rungwise.fsm.analysis.stats import Stats
+from rungwise.fsm.analysis.stats import counts as module
+from rungwise.fsm.analysis.stats.counts import Stats
 from rungwise.fsm.call.run.call_digest import digest_of_journal
 from rungwise.fsm.turn.turn_journal import TurnSetting
 from rungwise.testing import run, run_turn, scripts_of_replies, scripts_of_turns

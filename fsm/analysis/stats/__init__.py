@@ -1,0 +1,1 @@
+"""What many journals come to: counts, and how they are shown."""
