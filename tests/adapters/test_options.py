@@ -169,7 +169,6 @@ def test_a_float_of_another_library_is_sent_as_a_number() -> None:
         ("stream", "choose the method"),
         ("n", "one answer"),
         ("messages", "as the first argument"),
-        ("system", "the role 'system'"),
         ("max_completion_tokens", "it is called max_tokens here"),
         ("stop_sequences", "it is called stop here"),
         ("extra_body", "it is called parameters here"),

@@ -16,7 +16,7 @@ sys.path.insert(0, {tests!r})
 import pytest
 from support import held_up
 
-held_up.TOO_LONG = float({limit!r})
+held_up.TOO_LONG = float("{limit}")
 
 
 @pytest.hookimpl(tryfirst=True)
