@@ -108,6 +108,7 @@ _TIERS: Final = {
     "anthropic": _pairs("auto=auto default=standard_only"),
     "bedrock": _pairs("default=default flex=flex priority=priority"),
     "gemini": _pairs("default=STANDARD flex=FLEX priority=PRIORITY"),
+    "interactions": _pairs("default=standard flex=flex priority=priority"),
 }
 """The word of each service tier."""
 
