@@ -81,7 +81,9 @@ class GeminiInteractions(HttpBackend):
         """Return the system prompt, and the steps."""
         system: list[str] = []
         steps: list[PlainMessage] = []
-        for each in written(send.messages, INTERACTIONS, self._owner(send), is_portable=send.portable):
+        for each in written(
+            send.messages, INTERACTIONS, self._owner(send), is_portable=send.portable
+        ):
             if each.get("role") == "system":
                 system.append(text_of_blocks(each["content"]))
             elif each.get("type") != "thought" or each.get("signature"):

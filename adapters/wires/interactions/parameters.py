@@ -178,6 +178,8 @@ def without(body: Body, names: Iterable[str]) -> None:
     for name in names:
         own = name.removeprefix(f"{PLACE}.")
         own = _COMMON.get(own, own)
+        if own.lower().startswith("thinking") and own not in _OF_CONFIG:
+            own = "thinking_level"  # as Google's errors name it
         if own in _NEVER_DROPPED:
             continue
         config = dict(mapping_of(body.get(PLACE)))

@@ -9,11 +9,13 @@ from attrs import evolve
 
 from rungwise.adapters.wires.counts import billed
 from rungwise.adapters.wires.draft import (
+    NATIVE,
     Draft,
     arguments_of,
     beyond,
     classified,
     count_of,
+    decisive,
     input_in,
     stop_of,
 )
@@ -43,10 +45,24 @@ ECHOED: Final = ("user_input", "function_result")
 _CALL: Final = frozenset({"type", "id", "name", "arguments"})
 """The members of a call that a neutral call has as well."""
 _CODES: Final = (
-    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS"
-    " PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED"
-    " INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
-).split()
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+)
 """The names of gRPC's status codes, by their numbers."""
 
 
@@ -145,7 +161,8 @@ def draft_of(about: Mapping[str, Any], parts: Sequence[Part], usage: Usage | Non
         parts: those of its steps.
         usage: what it has counted.
     """
-    reason, word = stop_of(about.get("status"), STOP_REASONS)
+    end = decisive(about.get("status"), about.get(NATIVE), STOP_REASONS)
+    reason, word = stop_of(end, STOP_REASONS)
     if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
         reason = "tool_calls"
     if word == "requires_action":

@@ -32,8 +32,10 @@ from rungwise.fsm.replies.parts import (
 )
 
 _CALL: Final = "function_call"
-_OTHERS: Final = ("file_search_call", "tool_search_call")
-"""Steps that have their names from another protocol's items."""
+_STEPS: Final = frozenset(
+    [*WIRE.items, *WIRE.kinds.split(), "file_search_call", "tool_search_call"]
+)
+"""The types of steps but calls; the last two are those of items of Responses, too."""
 _FUNCTION: Final = frozenset(
     {"type", "name", "description", "parameters", "short_description", "defer_loading"}
 )
@@ -73,7 +75,7 @@ class _InteractionsForm(Form):
         kind = message.get("type")
         if kind == _CALL:
             return isinstance(message.get("arguments"), Mapping) and "call_id" not in message
-        return kind in WIRE.items or kind in WIRE.kinds.split() or kind in _OTHERS
+        return isinstance(kind, str) and kind in _STEPS
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a step without its signature; a thought that has none is left out at the end."""

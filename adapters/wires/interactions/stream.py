@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
+    NATIVE,
     arguments_of,
     at_least,
     grown,
@@ -25,11 +26,8 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.interactions.plain import summary_of
 from rungwise.adapters.wires.interactions.reply import (
-    ECHOED,
     STOP_REASONS,
     UNFINISHED,
-    call_of,
-    content_parts,
     contents_of,
     draft_of,
     error_in,
@@ -38,16 +36,14 @@ from rungwise.adapters.wires.interactions.reply import (
     going_on,
     may_go_on,
     parts_of_step,
-    text_parts,
-    thought_parts,
     unfinished,
     usage_of,
 )
+from rungwise.adapters.wires.interactions.steps import CONTENT, Checkpoint, StepBlock, versions_of
 from rungwise.adapters.wires.json_text import weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, mapping_of, text_in
-from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.decoding import BlockDecoder, index_of
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.items import Names
 from rungwise.fsm.replies.failures.failure import Failure
@@ -59,52 +55,12 @@ _EVENT: Final = frozenset({"event_type", "index", "delta", "event_id", "type"})
 """All members of an event with a piece of text; its reader may add the type."""
 _VOLATILE: Final = re.compile(rb'"event_id": ?"[^"\\]*"')
 """What differs in each event besides its text."""
-_ABOUT: Final = ("id", "created", "model", "status", "service_tier", "error", "errors")
+_ABOUT: Final = ("id", "created", "model", "status", NATIVE, "service_tier", "error", "errors")
 """The members of an interaction that count, besides its steps and its usage."""
-_CONTENT: Final = "content"
-"""The kind of what an output holds besides text."""
 _IN_PIECES: Final = ("audio", "video")
 """What comes in pieces of base64."""
 _MOST_STEPS: Final = 100_000
 """No reply has as many steps."""
-
-
-@define(eq=False)
-class StepBlock(Block):
-    """Gather a text, a thought, a call, or anything else of a step."""
-
-    pieces: list[str] = field(factory=list, init=False)  # of a recording, in base64
-
-    def parts(self, text: str, provider: str) -> Iterator[Part]:
-        if self.kind == "text":
-            yield from text_parts(text, self.citations, provider)
-        elif self.kind == "thought":
-            yield from thought_parts(self._thought(text), text, provider)
-        elif self.kind == "function_call":
-            yield call_of(self.about, self.input, provider)
-        elif self.kind == _CONTENT:
-            if len(self.pieces) > 1:
-                self.about["data"] = joined_base64(self.pieces)
-            yield from content_parts(self.about, provider)
-        elif self.is_over:  # half a step cannot be sent back
-            yield from parts_of_step({**self.about, "type": self.kind}, provider)
-
-    def _thought(self, text: str) -> Mapping[str, Any]:
-        """Return a thought as the server would send it whole."""
-        if summary_of(self.about) == text and not self.signature:
-            return self.about
-        summary = [{"type": "text", "text": text}] if text else []
-        signature = self.signature or self.about.get("signature")
-        return {**self.about, "type": "thought", "signature": signature, "summary": summary}
-
-
-@frozen
-class _Checkpoint:
-    """Hold the token from which a reply can go on, and how far it had come by then."""
-
-    token: str
-    blocks: int
-    letters: int  # those of the text of the last of them
 
 
 @define(eq=False, repr=False)
@@ -120,7 +76,7 @@ class InteractionsDecoder(BlockDecoder):
     _report: Mapping[str, Any] = field(factory=dict, init=False)  # of the tokens so far
     _usage: Usage | None = field(default=None, init=False)  # the most that any report has counted
     _is_counted: bool = field(default=False, init=False)  # whether all of it has been counted
-    _checkpoint: _Checkpoint | None = field(default=None, init=False)
+    _checkpoint: Checkpoint | None = field(default=None, init=False)
     _final: list[StepBlock] | None = field(default=None, init=False)  # of the event at the end
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
@@ -204,7 +160,7 @@ class InteractionsDecoder(BlockDecoder):
         if token and not is_in_call:
             self._checkpoint = self._here(token)
 
-    def _here(self, token: str) -> _Checkpoint:
+    def _here(self, token: str) -> Checkpoint:
         """Return how far the reply has come."""
         self.assembly.flush()
         blocks = self.assembly.items.all
@@ -212,7 +168,7 @@ class InteractionsDecoder(BlockDecoder):
         if blocks and blocks[-1].kind in self.KINDS:
             last = blocks[-1]
             letters = self.assembly.text_at((self.KINDS[last.kind], last.number)).size
-        return _Checkpoint(token, len(blocks), letters)
+        return Checkpoint(token, len(blocks), letters)
 
     def _count(self, usage: Any) -> None:
         """Take a report of the tokens so far."""
@@ -261,12 +217,12 @@ class InteractionsDecoder(BlockDecoder):
     def _take_output(self, index: int, step: Mapping[str, Any]) -> None:
         """Take what stands in the announcement of an output."""
         self._end(index)
-        for text, annotations, content in contents_of(step):
+        for text, cited, content in contents_of(step):
             if content is not None:
-                self._begin(index, _CONTENT, content)
+                self._begin(index, CONTENT, content)
                 continue
             block = self._begin(index, "text")
-            block.citations += annotations
+            block.citations += cited
             self._announce(block, text)
         if step.get("error"):
             self._about["error"] = step["error"]
@@ -292,7 +248,7 @@ class InteractionsDecoder(BlockDecoder):
             if block is not None:
                 block.citations += list_of(delta.get("annotations"))
             self.assembly.held += weight_of(data)
-        elif is_open and block.kind not in (*self.KINDS, _CONTENT):  # of a tool of the server's
+        elif is_open and block.kind not in (*self.KINDS, CONTENT):  # of a tool of the server's
             members = {name: value for name, value in delta.items() if name != "type"}
             block.about |= members
             self.assembly.unshown += len(data)
@@ -312,10 +268,10 @@ class InteractionsDecoder(BlockDecoder):
         """Take a picture, a recording or a document, or a piece of one."""
         block = self.assembly.items.at(index)
         kind = content.get("type")
-        is_more = block is not None and block.kind == _CONTENT and kind in _IN_PIECES
+        is_more = block is not None and block.kind == CONTENT and kind in _IN_PIECES
         if not is_more or block.is_over or block.about.get("type") != kind:
             self._end(index)
-            block = self._begin(index, _CONTENT, content)
+            block = self._begin(index, CONTENT, content)
         block.pieces.append(text_in(content, "data"))
         self.assembly.unshown += len(data)
         self.assembly.held += weight_of(data)
@@ -324,7 +280,7 @@ class InteractionsDecoder(BlockDecoder):
         """Take the steps of the interaction at the end, and what they hold."""
         versions: list[tuple[str, str, Mapping[str, Any]]] = []
         for step in map(mapping_of, steps[:_MOST_STEPS]):
-            versions += _versions(step)
+            versions += versions_of(step)
         names = [Names(kind, text_in(about, "id")) for kind, _, about in versions]
         blocks = self.assembly.items.settle(names)
         for block, (kind, text, about) in zip(blocks, versions, strict=True):
@@ -369,7 +325,7 @@ class InteractionsDecoder(BlockDecoder):
             kind = (self.KINDS.get(block.kind, Text), block.number)
             yield from block.parts(self.assembly.text_of(kind), self.provider)
 
-    def _parts_before(self, checkpoint: _Checkpoint) -> tuple[Part, ...]:
+    def _parts_before(self, checkpoint: Checkpoint) -> tuple[Part, ...]:
         """Return what came before a checkpoint; the rest comes again."""
         parts = [*self._parts_of(self.assembly.items.all[: checkpoint.blocks])]
         for place, part in enumerate(reversed(parts), 1):
@@ -399,16 +355,3 @@ class InteractionsDecoder(BlockDecoder):
         reply = draft.reply(error=error, raw=raw_of(value, body))
         token = text_in(value, "continuation_token") if may_go_on(value) else ""
         return going_on(reply, value, token)
-
-
-def _versions(step: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield the kind, the text and the members of each thing that a whole step holds."""
-    kind = text_in(step, "type")
-    if kind == "model_output":
-        for text, annotations, content in contents_of(step):
-            if content is None:
-                yield "text", text, {"annotations": annotations}
-            else:
-                yield _CONTENT, "", content
-    elif kind not in ECHOED:
-        yield kind, summary_of(step), step

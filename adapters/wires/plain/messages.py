@@ -106,7 +106,7 @@ def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
 
 def role_of_item(message: PlainMessage) -> Role | None:
     """Return the role of a message without one; None if no wire declares items of its type."""
-    if message.get("type") not in _readers("items"):
+    if str(message.get("type")) not in _readers("items"):
         return None
     return read_message(message)[-1].role
 

@@ -90,6 +90,7 @@ _PLACES: Final = {
     "gemini": _pairs(
         "logprobs=responseLogprobs top_logprobs=logprobs modalities=responseModalities"
     ),
+    "interactions": _pairs("modalities=response_modalities"),
     "responses": _pairs("verbosity=text.verbosity logprobs=include"),
 }
 """Where a meaning stands in a body, if not under its own name; a dot stands before a member.
