@@ -70,6 +70,6 @@ _EFFORTS: Final = ((0, "none"), (4_096, "low"), (16_384, "medium"), (inf, "high"
 """The most tokens of each level of effort, ascending."""
 
 
-def _effort(asked: Asked, value: Any) -> None:
+def take_effort(asked: Asked, value: Any) -> None:
     """Take how much a model should reason."""
     asked.options["reasoning_effort"] = value

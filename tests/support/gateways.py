@@ -166,7 +166,6 @@ OWN: Final[Mapping[str, dict[str, Any]]] = {
     "interactions": {
         "system_instruction": "Be short.",
         "tools": TOOLS["interactions"],
-        "store": True,
         "safety_settings": [{"type": "harassment", "threshold": "off"}],
         "labels": {"a": "b"},
         "service_tier": "flex",

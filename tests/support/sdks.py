@@ -224,6 +224,8 @@ def sdk_of(
             "headers": dict(headers or {}),
             **args,
         }
+        if api == "interactions":  # which retries by itself
+            http["retry_options"] = {"attempts": 1}
         client = genai.Client(api_key=key, vertexai=False, http_options=http)
         return client.aio if kind else client
     own: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import parts_of
 from rungwise.adapters.wires.plain.parts import blocks_in, media, result_of, text_in
-from rungwise.fsm.replies.parts import MediaKind, MediaPart, Message, Part, ReasoningPart
+from rungwise.fsm.replies.parts import MediaKind, MediaPart, Message, Part, ReasoningPart, Role
 
 _MEDIA: Final[Mapping[str, MediaKind]] = {
     "image": "image",
@@ -35,7 +35,7 @@ def read_step(step: Mapping[str, Any]) -> tuple[Message, ...]:
         name = text_in(step, "name")
         read = result_of(text_in(step, "call_id"), name, read_content(result), is_fault=is_fault)
         return (Message("tool", (read,)),)
-    role = "user" if kind == "user_input" else "assistant"
+    role: Role = "user" if kind == "user_input" else "assistant"
     return (Message(role, read_content(step.get("content"))),)
 
 
