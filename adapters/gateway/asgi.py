@@ -42,7 +42,8 @@ def asgi(
     """Return an ASGI application that answers model calls with calls of a client.
 
     It serves chat completions, Responses, Anthropic's Messages, Gemini's generateContent and
-    Interactions at their own paths, behind any prefix. It checks no keys: that is up to the application around it.
+    Interactions at their own paths, behind any prefix. It checks no keys: that is up to the
+    application around it.
 
     Arguments:
         client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for

@@ -187,12 +187,11 @@ def _with_actions(parts: Sequence[Part]) -> list[Part]:
 
     The caller is to take an action, and no call of a function says which.
     """
-    if any(isinstance(part, ToolCall) for part in parts):
-        return [*parts]
-    *before, last = parts or [None]
-    if isinstance(last, OpaquePart):
-        last = evolve(last, is_answer=True)
-    return [*before, last] if last is not None else []
+    marked = [*parts]
+    last = marked[-1] if marked else None
+    if isinstance(last, OpaquePart) and not any(isinstance(part, ToolCall) for part in parts):
+        marked[-1] = evolve(last, is_answer=True)
+    return marked
 
 
 def usage_of(report: Any, around: Mapping[str, Any]) -> Usage | None:

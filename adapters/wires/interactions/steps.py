@@ -24,6 +24,9 @@ from rungwise.fsm.replies.parts import Part
 
 CONTENT: Final = "content"
 """The kind of what an output holds besides text."""
+_TEXTS: Final = ("text", "thought")
+_IN_PIECES: Final = ("audio", "video")
+"""What comes in pieces of base64."""
 
 
 @define(eq=False)
@@ -47,6 +50,22 @@ class StepBlock(Block):
         elif self.is_over:  # half a step cannot be sent back
             yield from parts_of_step({**self.about, "type": self.kind}, provider)
 
+    def goes_on_with(self, delta: Mapping[str, Any]) -> bool:
+        """Tell whether a delta adds to this: to a recording, or to what a server's tool does."""
+        if self.is_over or self.kind in _TEXTS:
+            return False
+        kind = delta.get("type")
+        return self.kind != CONTENT or (kind in _IN_PIECES and kind == self.about.get("type"))
+
+    def take(self, delta: Mapping[str, Any]) -> None:
+        """Take what a delta adds."""
+        if self.kind == CONTENT:
+            self.pieces.append(text_in(delta, "data"))
+            return
+        for name, value in delta.items():
+            if name != "type":
+                self.about[name] = value
+
     def _thought(self, text: str) -> Mapping[str, Any]:
         """Return a thought as the server would send it whole."""
         if summary_of(self.about) == text and not self.signature:
@@ -57,7 +76,7 @@ class StepBlock(Block):
 
 
 @frozen
-class Checkpoint:
+class StepCheckpoint:
     """Hold the token from which a reply can go on, and how far it had come by then."""
 
     token: str

@@ -39,7 +39,12 @@ from rungwise.adapters.wires.interactions.reply import (
     unfinished,
     usage_of,
 )
-from rungwise.adapters.wires.interactions.steps import CONTENT, Checkpoint, StepBlock, versions_of
+from rungwise.adapters.wires.interactions.steps import (
+    CONTENT,
+    StepBlock,
+    StepCheckpoint,
+    versions_of,
+)
 from rungwise.adapters.wires.json_text import weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -57,8 +62,6 @@ _VOLATILE: Final = re.compile(rb'"event_id": ?"[^"\\]*"')
 """What differs in each event besides its text."""
 _ABOUT: Final = ("id", "created", "model", "status", NATIVE, "service_tier", "error", "errors")
 """The members of an interaction that count, besides its steps and its usage."""
-_IN_PIECES: Final = ("audio", "video")
-"""What comes in pieces of base64."""
 _MOST_STEPS: Final = 100_000
 """No reply has as many steps."""
 
@@ -76,7 +79,7 @@ class InteractionsDecoder(BlockDecoder):
     _report: Mapping[str, Any] = field(factory=dict, init=False)  # of the tokens so far
     _usage: Usage | None = field(default=None, init=False)  # the most that any report has counted
     _is_counted: bool = field(default=False, init=False)  # whether all of it has been counted
-    _checkpoint: Checkpoint | None = field(default=None, init=False)
+    _checkpoint: StepCheckpoint | None = field(default=None, init=False)
     _final: list[StepBlock] | None = field(default=None, init=False)  # of the event at the end
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
@@ -160,7 +163,7 @@ class InteractionsDecoder(BlockDecoder):
         if token and not is_in_call:
             self._checkpoint = self._here(token)
 
-    def _here(self, token: str) -> Checkpoint:
+    def _here(self, token: str) -> StepCheckpoint:
         """Return how far the reply has come."""
         self.assembly.flush()
         blocks = self.assembly.items.all
@@ -168,7 +171,7 @@ class InteractionsDecoder(BlockDecoder):
         if blocks and blocks[-1].kind in self.KINDS:
             last = blocks[-1]
             letters = self.assembly.text_at((self.KINDS[last.kind], last.number)).size
-        return Checkpoint(token, len(blocks), letters)
+        return StepCheckpoint(token, len(blocks), letters)
 
     def _count(self, usage: Any) -> None:
         """Take a report of the tokens so far."""
@@ -231,8 +234,6 @@ class InteractionsDecoder(BlockDecoder):
         """Take what is added to a step."""
         self.started = True
         kind = delta.get("type")
-        block = self.assembly.items.at(index)
-        is_open = block is not None and not block.is_over
         text = text_in(delta, "text")
         if kind == "text" or (kind is None and text):
             self.take_piece((Text, index), text)
@@ -245,16 +246,12 @@ class InteractionsDecoder(BlockDecoder):
         elif kind == "arguments_delta":
             self._take_arguments(index, delta)
         elif kind == "text_annotation_delta":
-            if block is not None:
-                block.citations += list_of(delta.get("annotations"))
-            self.assembly.held += weight_of(data)
-        elif is_open and block.kind not in (*self.KINDS, CONTENT):  # of a tool of the server's
-            members = {name: value for name, value in delta.items() if name != "type"}
-            block.about |= members
-            self.assembly.unshown += len(data)
+            self._block(index, "text").citations += list_of(delta.get("annotations"))
             self.assembly.held += weight_of(data)
         else:
-            self._take_content(index, delta, data)
+            self._take_other(index, delta)
+            self.assembly.unshown += len(data)
+            self.assembly.held += weight_of(data)
 
     def _take_arguments(self, index: int, delta: Mapping[str, Any]) -> None:
         """Take a piece of the arguments of a call."""
@@ -264,17 +261,13 @@ class InteractionsDecoder(BlockDecoder):
             return
         self.take_arguments(block, input_in(delta, "arguments"))
 
-    def _take_content(self, index: int, content: Mapping[str, Any], data: bytes) -> None:
-        """Take a picture, a recording or a document, or a piece of one."""
+    def _take_other(self, index: int, delta: Mapping[str, Any]) -> None:
+        """Take a picture or a piece of a recording, or what a tool of the server's does."""
         block = self.assembly.items.at(index)
-        kind = content.get("type")
-        is_more = block is not None and block.kind == CONTENT and kind in _IN_PIECES
-        if not is_more or block.is_over or block.about.get("type") != kind:
+        if block is None or not block.goes_on_with(delta):
             self._end(index)
-            block = self._begin(index, CONTENT, content)
-        block.pieces.append(text_in(content, "data"))
-        self.assembly.unshown += len(data)
-        self.assembly.held += weight_of(data)
+            block = self._begin(index, CONTENT, delta)
+        block.take(delta)
 
     def _take_steps(self, steps: Sequence[Any]) -> None:
         """Take the steps of the interaction at the end, and what they hold."""
@@ -325,7 +318,7 @@ class InteractionsDecoder(BlockDecoder):
             kind = (self.KINDS.get(block.kind, Text), block.number)
             yield from block.parts(self.assembly.text_of(kind), self.provider)
 
-    def _parts_before(self, checkpoint: Checkpoint) -> tuple[Part, ...]:
+    def _parts_before(self, checkpoint: StepCheckpoint) -> tuple[Part, ...]:
         """Return what came before a checkpoint; the rest comes again."""
         parts = [*self._parts_of(self.assembly.items.all[: checkpoint.blocks])]
         for place, part in enumerate(reversed(parts), 1):
