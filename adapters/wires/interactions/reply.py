@@ -172,13 +172,14 @@ def draft_of(about: Mapping[str, Any], parts: Sequence[Part], usage: Usage | Non
     if failure is not None and failure.reason == "content_policy":
         reason = "content_filter"
         refusal = failure.message or f"{failure.code}"
+    identity = [about.get("id"), about.get("created")]
     return Draft(
         parts=parts,
         stop=(reason, word),
         usage=usage,
         model=about.get("model"),
         refusal=refusal,
-        about=[about.get("id"), about.get("created")],
+        about=identity,
     )
 
 

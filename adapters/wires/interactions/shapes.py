@@ -112,7 +112,7 @@ def _steps(parts: Sequence[Part], provider: str) -> Iterator[Body]:
     """Yield the steps of an assistant turn, in order; other providers' own parts are left out."""
     content: list[Body] = []
     for part in parts:
-        is_own = provider != "" and part_provider(part) == provider
+        is_own = provider != "" and getattr(part, "provider", "") == provider
         if isinstance(part, TextPart | MediaPart):
             content += _content((part,))
             continue
@@ -133,11 +133,6 @@ def _steps(parts: Sequence[Part], provider: str) -> Iterator[Body]:
             yield dict(part.block)
     if content:
         yield _output(content)
-
-
-def part_provider(part: Part) -> str:
-    """Return whose a part is; "" if it is nobody's."""
-    return str(getattr(part, "provider", ""))
 
 
 def _output(content: list[Body]) -> Body:

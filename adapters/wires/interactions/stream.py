@@ -80,7 +80,6 @@ class InteractionsDecoder(BlockDecoder):
     _usage: Usage | None = field(default=None, init=False)  # the most that any report has counted
     _is_counted: bool = field(default=False, init=False)  # whether all of it has been counted
     _checkpoint: StepCheckpoint | None = field(default=None, init=False)
-    _final: list[StepBlock] | None = field(default=None, init=False)  # of the event at the end
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
