@@ -88,8 +88,8 @@ This page describes how `rungwise.Client` behaves, beyond what each argument say
 
 * `rungwise.Transport`, `rungwise.asgi` and `rungwise proxy` read the requests that SDKs write, run
   each as a call, and answer in the same protocol: chat completions, Responses, Anthropic's
-  Messages, Gemini's generateContent. The usage is that of all attempts. Schemas in a request, tool
-  names and arguments are checked as for `returns=`.
+  Messages, Gemini's generateContent and Interactions. The usage is that of all attempts. Schemas in
+  a request, tool names and arguments are checked as for `returns=`.
 * **Text goes out at once.** If a part of it is taken back and does not come again, the stream ends
   with the protocol's error event; so what a program has is always the beginning of the answer.
   `hold=True` waits until text is final. Nothing is sent before the first content, so a call that

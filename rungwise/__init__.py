@@ -54,6 +54,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.wires.capabilities.capability import Capabilities as Capabilities
     from rungwise.adapters.wires.chat.backend import OpenAIChat as OpenAIChat
     from rungwise.adapters.wires.gemini.backend import Gemini as Gemini
+    from rungwise.adapters.wires.interactions.backend import (
+        GeminiInteractions as GeminiInteractions,
+    )
     from rungwise.adapters.wires.ollama.backend import Ollama as Ollama
     from rungwise.adapters.wires.openai import OpenAI as OpenAI
     from rungwise.adapters.wires.responses.backend import OpenAIResponses as OpenAIResponses

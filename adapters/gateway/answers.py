@@ -77,7 +77,7 @@ def _signature(result: Result, reasoning: str, api: str) -> str | None:
     none, or several.
 
     Anthropic signs the text of the reasoning, Gemini the part beside it, such as the first tool
-    call, and Responses a whole item.
+    call, Interactions and Responses a whole step or item.
 
     Arguments:
         result: of the call.
@@ -102,7 +102,8 @@ def _signature(result: Result, reasoning: str, api: str) -> str | None:
         return None
     [signature] = signatures
     if isinstance(signature, Mapping):
-        signature = signature.get("thoughtSignature") or signature.get("encrypted_content")
+        names = ("thoughtSignature", "encrypted_content", "signature")
+        signature = next((signature[name] for name in names if signature.get(name)), None)
     return signature if isinstance(signature, str) else None
 
 

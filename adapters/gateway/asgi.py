@@ -51,8 +51,9 @@ def asgi(
 ) -> Asgi:
     """Return an ASGI application that answers model calls with calls of a client.
 
-    It serves chat completions, Responses, Anthropic's Messages and Gemini's generateContent at
-    their own paths, behind any prefix. It checks no keys: that is up to the application around it.
+    It serves chat completions, Responses, Anthropic's Messages, Gemini's generateContent and
+    Interactions at their own paths, behind any prefix. It checks no keys: that is up to the
+    application around it.
 
     Arguments:
         client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for

@@ -253,6 +253,8 @@ class Proxy(Asgi):
         wanted: tuple[str, ...] = ("openai", "responses")
         if "/messages" in path:
             wanted = ("anthropic",)
+        elif path.startswith("/v1beta/interactions"):
+            wanted = ("interactions",)
         elif path.startswith("/v1beta") or ":" in path:
             wanted = ("gemini",)
         clients = [self.gateway.chains.get(ANY), *self.gateway.chains.values()]

@@ -10,16 +10,23 @@ came; each wire reads all forms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
 from typing import Any, Final
 
 from rungwise.adapters.gateway.fields import Asked, Fields, Take
+from rungwise.adapters.gateway.google import GEMINI, INTERACTIONS
+from rungwise.adapters.gateway.takes import (
+    STREAM,
+    ignore,
+    put_before,
+    take_budget,
+    take_effort,
+    take_messages,
+    take_tools,
+)
 from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
-from rungwise.adapters.wires.plain.tools import ToolDefinition, json_schema_of, read_tools
-from rungwise.adapters.wires.registry import declared
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.replies.parts import OpaquePart
 
 
@@ -53,65 +60,9 @@ def read(api: str, body: Mapping[str, Any], *, is_own: bool, may_forward: bool =
     return asked
 
 
-def _ignore(asked: Asked, value: Any) -> None:
-    """Take nothing: the gateway has read it, or it changes no answer of ours."""
-
-
-def _take_tools(asked: Asked, value: Any) -> None:
-    """Take tools; free-text tools are called in a form of their own."""
-    tools = list_of(value)
-    if len(tools) != len(value) or not all(isinstance(tool, Mapping) for tool in tools):
-        raise ConfigurationError("tools must be a list of objects")
-    if any(tool.get("type") == "custom" and "input_schema" not in tool for tool in tools):
-        asked.unknown.append("tools")
-    else:
-        asked.options["tools"] = tools
-
-
-def _before(asked: Asked, system: Any) -> None:
-    """Put a system prompt before the messages."""
-    message = {"role": "system", "content": system}
-    if isinstance(system, Mapping):  # Gemini's
-        message = {"role": "system", "parts": system.get("parts")}
-    asked.messages = [message, *(asked.messages or ())]
-
-
-def _messages(asked: Asked, value: Any) -> None:
-    """Take the messages, behind a system prompt that may have come first."""
-    before = list_of(asked.messages)
-    if isinstance(value, str):
-        value = [{"role": "user", "content": value}]
-    if not isinstance(value, list):
-        raise ConfigurationError("the messages must be a list")
-    turns = []
-    for each in value:
-        if isinstance(each, Mapping) and "parts" in each:  # Gemini's first one may lack its role
-            each = {"role": "user", **each}
-        turns.append(each)
-    kinds = [each.get("type") for each in value if isinstance(each, Mapping)]
-    if any(kind in declared("references") for kind in kinds):
-        asked.unknown.append("input")
-    asked.messages = [*before, *turns]
-
-
-_STREAM: Final = {"model": _ignore, "stream": _ignore}
 _SAMPLING: Final = {
     name: name for name in ("temperature", "top_p", "seed", "tool_choice", "parallel_tool_calls")
 }
-
-
-def _think(asked: Asked, tokens: Any) -> None:
-    """Translate a number of tokens for reasoning; none, and what is no positive number, leave it to
-    the model.
-    """
-    if not isinstance(tokens, int) or tokens < 0:
-        return
-    effort = next(effort for most, effort in _EFFORTS if tokens <= most)
-    asked.options.setdefault("reasoning_effort", effort)
-
-
-_EFFORTS: Final = ((0, "none"), (4_096, "low"), (16_384, "medium"), (inf, "high"))
-"""The most tokens of each level of effort, ascending."""
 
 
 def _parts(name: str, own: str = "", **takes: Take) -> Take:
@@ -133,11 +84,6 @@ def _parts(name: str, own: str = "", **takes: Take) -> Take:
     return take
 
 
-def _effort(asked: Asked, value: Any) -> None:
-    """Take how much a model should reason."""
-    asked.options["reasoning_effort"] = value
-
-
 def _format(name: str) -> Take:
     """Return what takes the form of the answer from a field of this name."""
     return lambda asked, value: asked.take_format(value, name)
@@ -154,10 +100,10 @@ _CHAT: Final = Fields(
         **dict.fromkeys(("max_tokens", "max_completion_tokens"), "max_tokens"),
     },
     special={
-        **_STREAM,
-        "stream_options": _ignore,
-        "messages": _messages,
-        "tools": _take_tools,
+        **STREAM,
+        "stream_options": ignore,
+        "messages": take_messages,
+        "tools": take_tools,
         "response_format": _format("response_format"),
     },
     own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p "
@@ -188,12 +134,14 @@ def _include(asked: Asked, value: Any) -> None:
 _RESPONSES: Final = Fields(
     common={**_SAMPLING, "max_output_tokens": "max_tokens"},
     special={
-        **_STREAM,
-        **dict.fromkeys(("stream_options", "store"), _ignore),  # nothing is stored
-        "input": _messages,
-        "instructions": _before,
-        "tools": _take_tools,
-        "reasoning": _parts("reasoning", "summary generate_summary mode context", effort=_effort),
+        **STREAM,
+        **dict.fromkeys(("stream_options", "store"), ignore),  # nothing is stored
+        "input": take_messages,
+        "instructions": put_before,
+        "tools": take_tools,
+        "reasoning": _parts(
+            "reasoning", "summary generate_summary mode context", effort=take_effort
+        ),
         "text": _parts("text", "verbosity", format=_format("text.format")),
     },
     own="access_programs include text truncation max_tool_calls reasoning metadata user "
@@ -235,7 +183,7 @@ def _turns(asked: Asked, value: Any) -> None:
             ]
             turn = {**turn, "content": signed}
         turns.append(turn)
-    _messages(asked, turns if isinstance(value, list) else value)
+    take_messages(asked, turns if isinstance(value, list) else value)
 
 
 _ANTHROPIC: Final = Fields(
@@ -246,121 +194,26 @@ _ANTHROPIC: Final = Fields(
         "max_tokens": "max_tokens",
     },
     special={
-        **_STREAM,
-        "system": _before,
+        **STREAM,
+        "system": put_before,
         "messages": _turns,
-        "tools": _take_tools,
+        "tools": take_tools,
         "tool_choice": _choice,
         "output_config": _parts(
-            "output_config", effort=_effort, format=_format("output_config.format")
+            "output_config", effort=take_effort, format=_format("output_config.format")
         ),
     },
     own="top_k thinking metadata service_tier cache_control inference_geo speed",
     plain={"thinking": ({"type": "disabled"},)},
     foreign={
-        "thinking": lambda asked, value: _think(asked, mapping_of(value).get("budget_tokens"))
+        "thinking": lambda asked, value: take_budget(asked, mapping_of(value).get("budget_tokens"))
     },
-)
-
-# Gemini's generateContent. Source: ai.google.dev/api/generate-content.
-
-
-def _config(asked: Asked, value: Any) -> None:
-    """Take the parameters of Gemini, which stand in one object; a schema comes in two dialects."""
-    config = {}
-    for name, each in mapping_of(value).items():
-        if each is not None:
-            config[camel(name)] = each
-    in_openapi = config.pop("responseSchema", None)
-    schema = config.pop("responseJsonSchema", None) or json_schema_of(in_openapi)
-    if config.pop("responseMimeType", "text/plain") == "application/json":
-        asked.options["response_format"] = {"type": "json_object"}
-    if schema is not None:
-        asked.options.pop("response_format", None)
-        asked.returns = schema
-    own = asked.own
-    asked.own = {}
-    _CONFIG.read(config, asked)
-    if asked.own:
-        own = {**own, "generationConfig": asked.own}
-    asked.own = own
-
-
-def _tool_config(asked: Asked, value: Any) -> None:
-    """Take which tools must be called: one, any of some, any, or none."""
-    config = {camel(name): each for name, each in mapping_of(value).items()}
-    calling_config = mapping_of(config.pop("functionCallingConfig", None))
-    calling = {camel(name): each for name, each in calling_config.items()}
-    mode = str(calling.get("mode", "AUTO")).upper()
-    names = list_of(calling.get("allowedFunctionNames"))
-    if mode not in _MODES or any(each is not None for each in config.values()):
-        asked.unknown.append("toolConfig")
-    elif names:
-        tools = [{"type": "function", "function": {"name": name}} for name in names]
-        must_call = mode == "ANY"
-        if must_call and len(tools) == 1:
-            asked.options["tool_choice"] = tools[0]
-            return
-        allowed = {"mode": "required" if must_call else "auto", "tools": tools}
-        asked.options["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
-    else:
-        asked.options["tool_choice"] = _MODES[mode]
-
-
-def _thinking_config(asked: Asked, value: Any) -> None:
-    """Take how much Gemini should reason: a level, or a number of tokens in older models."""
-    config = {camel(name): each for name, each in mapping_of(value).items()}
-    level = config.get("thinkingLevel")
-    budget = config.get("thinkingBudget")
-    if isinstance(level, str):
-        asked.options.setdefault("reasoning_effort", level.lower())
-    else:
-        _think(asked, budget)
-
-
-_MODES: Final = {
-    "AUTO": "auto",
-    "ANY": "required",
-    "NONE": "none",
-    "VALIDATED": "auto",
-}
-_CONFIG: Final = Fields(
-    common={
-        "temperature": "temperature",
-        "topP": "top_p",
-        "seed": "seed",
-        "stopSequences": "stop",
-        "maxOutputTokens": "max_tokens",
-    },
-    special={},
-    own="topK presencePenalty frequencyPenalty thinkingConfig mediaResolution",
-    answers="responseLogprobs logprobs",
-    plain={
-        "candidateCount": (1,),
-        "responseModalities": (["TEXT"],),
-        "responseLogprobs": (False,),
-    },
-    foreign={"thinkingConfig": _thinking_config},
-)
-_GEMINI: Final = Fields(
-    common={},
-    special={
-        **_STREAM,
-        "contents": _messages,
-        "systemInstruction": _before,
-        "tools": _take_tools,
-        "toolConfig": _tool_config,
-        "generationConfig": _config,
-    },
-    own="safetySettings generationConfig labels serviceTier",
-    essential="safetySettings",
-    plain={"safetySettings": ([],), "labels": ({},)},  # as LangChain always writes them
-    foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
 )
 
 _FIELDS: Final = {
     "openai": _CHAT,
     "responses": _RESPONSES,
     "anthropic": _ANTHROPIC,
-    "gemini": _GEMINI,
+    "gemini": GEMINI,
+    "interactions": INTERACTIONS,
 }

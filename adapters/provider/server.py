@@ -256,7 +256,7 @@ def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:
 class EmbeddedProvider(Served):
     """Serve a script over HTTP from construction until `close`, for use in a `with` block.
 
-    The path selects the protocol: `/chat/completions`, `/responses`, `/messages`,
+    The path selects the protocol: `/chat/completions`, `/responses`, `/messages`, `/interactions`,
     `:generateContent`, `/api/chat` and `/converse`, and their streams, answer from the script. An
     address that ends in `/models`, and Ollama's `/api/tags`, lists the script's models.
 

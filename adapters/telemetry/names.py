@@ -29,6 +29,7 @@ _BY_API: Final = {
     "responses": "openai",
     "anthropic": "anthropic",
     "gemini": "gcp.gemini",
+    "interactions": "gcp.gemini",
     "bedrock": "aws.bedrock",
     "ollama": "ollama",
 }

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.wires.plain.messages import ids_in, read_messages
+from rungwise.adapters.wires.plain.messages import ids_in, read_messages, role_of_item
 from rungwise.adapters.wires.plain.tools import FREE_TEXT, ToolDefinition, parted, read_tools
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -116,8 +116,9 @@ class Form(Shapes, ABC):
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role = message.get("role")
-        if role is None:  # an item of Responses
-            return "tool" if str(message.get("type")).endswith(_RESULTS) else "assistant"
+        if role is None:  # an item
+            is_result = str(message.get("type")).endswith(_RESULTS)
+            return role_of_item(message) or ("tool" if is_result else "assistant")
         if role == "model":
             return "assistant"
         return str(role)

@@ -77,6 +77,8 @@ class Wire:
     # What reads messages with a form of their own, by a member that no others have; "" is for those
     # without a role.
     messages: Mapping[str, MessageReader] = field(factory=dict)
+    # what reads messages without a role that say what they are by their type
+    items: Mapping[str, MessageReader] = field(factory=dict)
     calls: str = ""  # the types of parts that are tool calls
     results: str = ""  # the names of parts that are tool results, and may hold parts themselves
     definitions: str = ""  # the names of a tool's members that hold its definition
@@ -89,6 +91,7 @@ APIS: Final[Mapping[str, str]] = {
     "responses": "rungwise.adapters.wires.responses.backend:OpenAIResponses",
     "anthropic": "rungwise.adapters.wires.anthropic.backend:Anthropic",
     "gemini": "rungwise.adapters.wires.gemini.backend:Gemini",
+    "interactions": "rungwise.adapters.wires.interactions.backend:GeminiInteractions",
     "ollama": "rungwise.adapters.wires.ollama.backend:Ollama",
     "bedrock": "rungwise.adapters.wires.bedrock.backend:Bedrock",
 }
@@ -152,3 +155,13 @@ def is_foreign(kind: str, api: str) -> bool:
         return kind in wire.parts or kind in wire.kinds.split()
 
     return not has(WIRES[api]) and any(map(has, WIRES.values()))
+
+
+@cache
+def items_elsewhere(api: str) -> frozenset[str]:
+    """Return the types of messages without a role that only protocols besides this one declare."""
+    kinds: set[str] = set()
+    for other, wire in WIRES.items():
+        if other != api and wire.items:
+            kinds.update(wire.items, wire.kinds.split())
+    return frozenset(kinds)

@@ -48,6 +48,7 @@ OWN = (
     Program("with_openai", "", "openai.BadRequestError"),
     Program("with_anthropic", "", "anthropic.BadRequestError"),
     Program("with_google_genai", "", "google.ClientError"),
+    Program("with_google_interactions", "", "google.BadRequestError"),
 )
 OTHERS = (
     Program("with_openai", "openai2", "openai.BadRequestError"),

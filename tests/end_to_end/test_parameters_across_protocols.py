@@ -213,6 +213,11 @@ ASKED: Final[Mapping[str, dict[str, Any]]] = {
         "serviceTier": "PRIORITY",
         "generationConfig": {"topK": 5, "responseLogprobs": True},
     },
+    "interactions": {
+        "service_tier": "flex",
+        "labels": {"a": "b"},
+        "generation_config": {"thinking_summaries": "auto"},
+    },
 }
 """What programs ask for in each protocol of the transport."""
 LOST: Final[Mapping[str, str]] = {
@@ -221,6 +226,7 @@ LOST: Final[Mapping[str, str]] = {
     " access_programs",
     "anthropic": "top_k inference_geo",
     "gemini": "serviceTier responseLogprobs",
+    "interactions": "service_tier labels generation_config.thinking_summaries",
 }
 """What of it a chain of Anthropic's, or for Anthropic's own of OpenAI's host, does without."""
 

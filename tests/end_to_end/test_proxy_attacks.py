@@ -230,6 +230,7 @@ ADDRESSES = {
     "responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/m:streamGenerateContent",
+    "interactions": "/v1beta/interactions",
 }
 
 

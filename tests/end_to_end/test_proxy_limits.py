@@ -27,6 +27,7 @@ MEMBERS: Final = {
     "responses": "error",
     "anthropic": "type",
     "gemini": "error",
+    "interactions": "error",
 }
 
 pytestmark = pytest.mark.sampled(2)

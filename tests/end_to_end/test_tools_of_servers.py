@@ -291,6 +291,10 @@ def gemini(mode: str, *names: str) -> dict[str, Any]:
     return {"functionCallingConfig": config}
 
 
+def allowed(*names: str) -> dict[str, Any]:
+    return {"allowed_tools": {"mode": "any", "tools": [*names]}}
+
+
 def cases() -> list[tuple[str, Any, Any]]:
     """Return protocols, choices, and what is to be sent for them; None where the protocol cannot
     say it.
@@ -304,6 +308,7 @@ def cases() -> list[tuple[str, Any, Any]]:
         }
         sent |= {
             "gemini": gemini("ANY", name),
+            "interactions": allowed(name),
             "bedrock": {"tool": {"name": name}},
             "ollama": None,
         }
@@ -312,6 +317,7 @@ def cases() -> list[tuple[str, Any, Any]]:
         "openai": ALLOWED[0],
         "responses": ALLOWED[1],
         "gemini": gemini("ANY", "look", "note"),
+        "interactions": allowed("look", "note"),
     }
     found += [(api, each, lists.get(api)) for api in PROTOCOLS for each in ALLOWED]
     single = {"anthropic": {"type": "tool", "name": "look"}, "bedrock": {"tool": {"name": "look"}}}
@@ -320,6 +326,7 @@ def cases() -> list[tuple[str, Any, Any]]:
         **dict.fromkeys(("openai", "responses"), ("auto", "required")),
         "anthropic": ({"type": "auto"}, {"type": "any"}),
         "gemini": (gemini("AUTO"), gemini("ANY")),
+        "interactions": ("auto", "any"),
         "bedrock": ({"auto": {}}, {"any": {}}),
     }
     for api, said in words.items():
@@ -341,7 +348,12 @@ def test_a_choice_is_sent_as_the_protocol_has_it_or_told(
     made = told(serve, api, tools=[LOOK, FREE], tool_choice=choice)
     body = made.body
     place = {"gemini": "toolConfig"}.get(api, "tool_choice")
-    assert (body["toolConfig"].get("toolChoice") if api == "bedrock" else body.get(place)) == sent
+    around = {"bedrock": "toolConfig", "interactions": "generation_config"}
+    if api in around:
+        place = "tool_choice" if api == "interactions" else "toolChoice"
+        assert body[around[api]].get(place) == sent
+    else:
+        assert body.get(place) == sent
     assert any(each.startswith("tool_choice: ") for each in made.lost) is (sent is None)
     official.check(api, body)
 

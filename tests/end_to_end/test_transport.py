@@ -112,7 +112,7 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
 
 @always
 @pytest.mark.parametrize("text", ["", "I look."])
-@pytest.mark.parametrize("api", ["anthropic", "responses", "gemini"])
+@pytest.mark.parametrize("api", ["anthropic", "responses", "gemini", "interactions"])
 def test_a_signature_without_words_comes_back_too(
     api: str,
     text: str,

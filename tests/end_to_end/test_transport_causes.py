@@ -241,6 +241,7 @@ def test_an_error_within_a_stream_has_the_kind_of_its_cause(
         "responses": lambda: "HTTP" in error["message"],
         "anthropic": lambda: error["error"]["type"] == ERRORS[status][0],
         "gemini": lambda: error["error"]["code"] == status,
+        "interactions": lambda: "HTTP" in error["error"]["message"],
     }
     assert kinds[api](), error
 

@@ -61,9 +61,10 @@ def of(api: str, error: Exception | None, name: str) -> bool:
     """Tell whether an error is the SDK's own of a name."""
     import anthropic
     import openai
-    from google.genai import errors
+    from google.genai import _interactions_errors, errors
 
-    library: Any = {"anthropic": anthropic, "gemini": errors}.get(api, openai)
+    libraries = {"anthropic": anthropic, "gemini": errors, "interactions": _interactions_errors}
+    library: Any = libraries.get(api, openai)
     names = {
         "InternalServerError": "ServerError",
         "BadRequestError": "ClientError",
@@ -94,7 +95,7 @@ def test_a_providers_failure_has_its_status_and_its_causes(
     assert seen.status == 500
     assert len(stages[0].requests) == 3
     body = body_of(seen)
-    if api == "gemini":
+    if api in ("gemini", "interactions"):
         body = body["details"][0]["metadata"]
     assert int(body["attempts"]) == 3
     assert "primary" in str(body["causes"])
@@ -109,7 +110,7 @@ def test_a_budget_that_is_spent_is_503(api: str, way: str, stages: Stages) -> No
         seen = sdks.ask(api, way, transport=Transport(client))
     assert seen.status == 503
     assert stages[0].requests == []
-    if api != "gemini":
+    if api not in ("gemini", "interactions"):
         assert body_of(seen)["attempts"] == 0
 
 

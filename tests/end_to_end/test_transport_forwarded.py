@@ -41,6 +41,7 @@ UNKNOWN: Final[dict[str, dict[str, Any]]] = {
         "container": "c",
     },
     "gemini": {"tools": [{"googleSearch": {}}], "cachedContent": "cachedContents/1"},
+    "interactions": {"tools": [{"type": "google_search"}], "previous_interaction_id": "v1_0"},
 }
 """What no chain can express, in each protocol."""
 ALONE: Final = [
@@ -66,6 +67,12 @@ ALONE: Final = [
     ("gemini", {"generationConfig": {"candidateCount": 2}}, "candidateCount"),
     ("gemini", {"generationConfig": {"responseModalities": ["IMAGE"]}}, "responseModalities"),
     ("gemini", {"toolConfig": {"retrievalConfig": {"languageCode": "en"}}}, "toolConfig"),
+    ("interactions", {"previous_interaction_id": "v1_0"}, "previous_interaction_id"),
+    ("interactions", {"background": True}, "background"),
+    ("interactions", {"continuation_token": "t"}, "continuation_token"),
+    ("interactions", {"tools": [{"type": "code_execution"}]}, "tools"),
+    ("interactions", {"response_format": {"type": "image"}}, "response_format"),
+    ("interactions", {"generation_config": {"image_config": {}}}, "image_config"),
 ]
 
 
@@ -78,6 +85,8 @@ def extra(api: str) -> Any:
     """Return a field that no chain can express, as an SDK takes it."""
     if api == "gemini":
         return {"cached_content": "cachedContents/1"}
+    if api == "interactions":
+        return {"previous_interaction_id": "v1_0"}
     return {"extra_body": {"a_field_of_tomorrow": 1}}
 
 
@@ -216,6 +225,7 @@ def test_it_counts_against_the_budget(api: str, streams: bool, stages: Stages) -
         "responses": {"max_output_tokens": 1_000},
         "anthropic": {"max_tokens": 1_000},
         "gemini": {"generationConfig": {"maxOutputTokens": 1_000}},
+        "interactions": {"generation_config": {"max_output_tokens": 1_000}},
     }
     asked = written(api, **{**UNKNOWN[api], **caps[api]})
     chain = backends([api], stages[:1], prices=Prices(0.0, 1_000.0))

@@ -150,6 +150,25 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             "responseSchema": {"type": "OBJECT"},
         },
     },
+    "interactions": {
+        "input": [
+            {
+                "type": "user_input",
+                "content": [
+                    {"type": "text", "text": "Hi"},
+                    {"type": "image", "mime_type": "image/png", "data": PIXEL},
+                ],
+            },
+            {"type": "thought", "signature": "s"},
+            {"type": "function_call", "id": "c", "name": "look", "arguments": {}},
+            {"type": "function_result", "call_id": "c", "name": "look", "result": "Grey."},
+        ],
+        "response_format": {"type": "text", "mime_type": "application/json", "schema": PARAMETERS},
+        "generation_config": {
+            **OWN["interactions"]["generation_config"],
+            "tool_choice": {"allowed_tools": {"mode": "any", "tools": ["look"]}},
+        },
+    },
 }
 JSON: Final = st.recursive(
     st.none()

@@ -54,6 +54,17 @@ SHARED: Final[Mapping[str, dict[str, Any]]] = {
             "thinkingConfig": {"thinkingLevel": "LOW"},
         },
     },
+    "interactions": {
+        "tools": OWN["interactions"]["tools"],
+        "generation_config": {
+            "temperature": 0.5,
+            "top_p": 0.6,
+            "stop_sequences": ["END"],
+            "max_output_tokens": 77,
+            "thinking_level": "low",
+            "tool_choice": "any",
+        },
+    },
 }
 """What each protocol can say in every other."""
 CALLS: Final = ScriptedReply(tool_calls=({"name": "look", "arguments": '{"bird": "heron"}'},))
@@ -81,6 +92,12 @@ PLACES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "stop": ("generationConfig", "stopSequences"),
         "choice": ("toolConfig", "functionCallingConfig", "mode"),
     },
+    "interactions": {
+        "temperature": ("generation_config", "temperature"),
+        "top_p": ("generation_config", "top_p"),
+        "stop": ("generation_config", "stop_sequences"),
+        "choice": ("generation_config", "tool_choice"),
+    },
     "ollama": {
         "temperature": ("options", "temperature"),
         "top_p": ("options", "top_p"),
@@ -97,6 +114,7 @@ CHOICES: Final = {
     "openai": "required",
     "responses": "required",
     "gemini": "ANY",
+    "interactions": "any",
     "bedrock": {"any": {}},
 }
 
@@ -188,6 +206,12 @@ def test_a_system_prompt_and_earlier_turns_go_along(api: str, backend: str, stag
         body |= {"instructions": "Be short.", "input": told}
     elif api == "anthropic":
         body |= {"system": [{"type": "text", "text": "Be short."}], "messages": told}
+    elif api == "interactions":
+        steps = []
+        for role, text in turns:
+            kind = "user_input" if role == "user" else "model_output"
+            steps.append({"type": kind, "content": [{"type": "text", "text": text}]})
+        body |= {"system_instruction": "Be short.", "input": steps}
     else:
         contents = [
             {"role": role.replace("assistant", "model"), "parts": [{"text": text}]}
@@ -240,9 +264,15 @@ def test_pictures_go_along(api: str, backend: str, stages: Stages) -> None:
             {"text": "What is it?"},
             {"inlineData": {"mimeType": "image/png", "data": data}},
         ],
+        "interactions": [
+            {"type": "text", "text": "What is it?"},
+            {"type": "image", "mime_type": "image/png", "data": data},
+        ],
     }
     turn = {"role": "user", "parts" if api == "gemini" else "content": parts[api]}
-    names = {"responses": "input", "gemini": "contents"}
+    if api == "interactions":
+        turn = {"type": "user_input", "content": parts[api]}
+    names = {"responses": "input", "gemini": "contents", "interactions": "input"}
     response = posted(
         stages, (backend, [ANSWER]), api, {**written(api), names.get(api, "messages"): [turn]}
     )
@@ -322,6 +352,16 @@ def test_pictures_go_along(api: str, backend: str, stages: Stages) -> None:
             },
         ),
         (
+            "interactions",
+            {
+                "store": True,
+                "background": False,
+                "response_format": {"type": "text", "mime_type": "text/plain"},
+                "response_modalities": ["text"],
+                "labels": {},
+            },
+        ),
+        (
             "gemini",
             {
                 "generation_config": {"top_p": 1, "response_mime_type": "text/plain"},
@@ -355,7 +395,10 @@ def test_a_fallback_of_another_protocol_gets_only_what_its_own_has_a_form_for(
     sent.get("options", {}).pop("min_p", None)
     unknown = {"anthropic": ("temperature", "top_p", "top_k"), "openai": ("top_k",)}.get(other, ())
     official.check(other, {name: each for name, each in sent.items() if name not in unknown})
-    assert not {"labels", "safetySettings", "logit_bias", "prediction", "speed"} & sent.keys()
+    assert (
+        not {"labels", "safetySettings", "safety_settings", "logit_bias", "prediction", "speed"}
+        & sent.keys()
+    )
     if {api, other} != {"openai", "responses"}:  # which mean the same by these
         assert not {"user", "verbosity", "prompt_cache_key", "truncation"} & sent.keys()
         assert sent.get("metadata") in (None, {"user_id": "s"})

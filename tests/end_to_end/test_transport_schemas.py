@@ -189,6 +189,8 @@ def test_calls_of_tools_are_checked(
         ("anthropic", {"output_config": {"format": {"type": "json_schema", "schema": []}}}),
         ("gemini", {"generationConfig": {"responseJsonSchema": "x"}}),
         ("gemini", {"generationConfig": {"responseSchema": {"type": 5}}}),
+        ("interactions", {"response_format": {"type": "text", "schema": "x"}}),
+        ("interactions", {"response_format": {"type": 5}}),
     ],
 )
 def test_a_schema_that_is_none_is_a_faulty_request(api: str, fields: Any, stages: Stages) -> None:
@@ -200,13 +202,14 @@ def test_a_schema_that_is_none_is_a_faulty_request(api: str, fields: Any, stages
     assert stages[0].requests == []
 
 
-@pytest.mark.parametrize("api", ["openai", "responses", "gemini"])
+@pytest.mark.parametrize("api", ["openai", "responses", "gemini", "interactions"])
 @everywhere
 def test_any_json_may_be_asked_for(api: str, backend: str, stages: Stages) -> None:
     forms: dict[str, dict[str, Any]] = {
         "openai": {"response_format": {"type": "json_object"}},
         "responses": {"text": {"format": {"type": "json_object"}}},
         "gemini": {"generationConfig": {"responseMimeType": "application/json"}},
+        "interactions": {"response_format": {"type": "text", "mime_type": "application/json"}},
     }
     response = posted(
         stages,

@@ -37,6 +37,7 @@ ENDS: Final = {
     "responses": ("event: response.completed", ""),
     "anthropic": ('"stop_reason":"end_turn"', "event: message_stop"),
     "gemini": ('"finishReason":"STOP"', ""),
+    "interactions": ('"status":"completed"', "data: [DONE]"),
 }
 
 
@@ -74,7 +75,7 @@ def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages)
     assert "x-rungwise-outcome" not in response.headers, "the head has gone before"
     finish, marker = ENDS[api]
     assert finish in response.text
-    assert response.text.rstrip().splitlines()[-1 if api == "openai" else -2].startswith(marker)
+    assert response.text.rstrip().splitlines()[-1 if "DONE" in marker else -2].startswith(marker)
     comment = ": x-rungwise-outcome: done\n"
     assert (comment in response.text) is (api != "gemini"), "its SDK takes comments for JSON"
     assert response.text.index(finish) > response.text.index("reeds")

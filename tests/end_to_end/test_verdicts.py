@@ -1,5 +1,5 @@
-"""A whole reply that is wrong goes back with the reasons: six protocols, asked in three ways, whole
-and streamed.
+"""A whole reply that is wrong goes back with the reasons: in every protocol, asked in three ways,
+whole and streamed.
 """
 
 import datetime

@@ -18,6 +18,7 @@ NAMES: Final = {
     "responses": "Responses",
     "anthropic": "Messages",
     "gemini": "Gemini",
+    "interactions": "Interactions",
     "ollama": "Ollama",
     "bedrock": "Converse",
 }

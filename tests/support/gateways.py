@@ -64,6 +64,14 @@ TOOLS: Final[dict[str, list[Any]]] = {
             ]
         }
     ],
+    "interactions": [
+        {
+            "type": "function",
+            "name": "look",
+            "description": "Look.",
+            "parameters": TOOL_PARAMETERS,
+        }
+    ],
 }
 """The same tool in the form of each SDK."""
 OWN: Final[Mapping[str, dict[str, Any]]] = {
@@ -155,6 +163,23 @@ OWN: Final[Mapping[str, dict[str, Any]]] = {
             "mediaResolution": "MEDIA_RESOLUTION_LOW",
         },
     },
+    "interactions": {
+        "system_instruction": "Be short.",
+        "tools": TOOLS["interactions"],
+        "safety_settings": [{"type": "harassment", "threshold": "off"}],
+        "labels": {"a": "b"},
+        "service_tier": "flex",
+        "generation_config": {
+            "temperature": 0.5,
+            "top_p": 0.6,
+            "seed": 7,
+            "stop_sequences": ["END"],
+            "max_output_tokens": 77,
+            "tool_choice": "any",
+            "thinking_level": "low",
+            "thinking_summaries": "auto",
+        },
+    },
 }
 """Every field that a chain can express, in each protocol."""
 
@@ -168,6 +193,9 @@ def asking_for(schema: Any) -> dict[str, dict[str, Any]]:
         "responses": {"text": {"format": {**form, "name": "bird"}}},
         "anthropic": {"output_config": {"format": form}},
         "gemini": {"response_mime_type": "application/json", "response_json_schema": schema},
+        "interactions": {
+            "response_format": {"type": "text", "mime_type": "application/json", "schema": schema}
+        },
     }
 
 
@@ -256,6 +284,7 @@ PATHS: Final = {
     "responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/asked-for:generateContent",
+    "interactions": "/v1beta/interactions",
 }
 """Where a request of each protocol goes."""
 
@@ -316,7 +345,7 @@ def fault_of(api: str, response: httpx.Response) -> str:
         case "anthropic":
             assert body["type"] == "error"
             assert body["error"]["type"] in {kind for kind, _ in ERRORS.values()}
-        case "gemini":
+        case "gemini" | "interactions":
             assert body["error"]["code"] == response.status_code
             assert body["error"]["status"].isupper()
         case _:

@@ -27,6 +27,7 @@ COUNTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "responses": ("input_tokens", "output_tokens", "total_tokens"),
     "anthropic": ("input_tokens", "output_tokens", ""),
     "gemini": ("promptTokenCount", "candidatesTokenCount", "totalTokenCount"),
+    "interactions": ("total_input_tokens", "total_output_tokens", "total_tokens"),
     "ollama": ("prompt_eval_count", "eval_count", ""),
     "bedrock": ("inputTokens", "outputTokens", "totalTokens"),
 }

@@ -53,6 +53,16 @@ def _check_gemini(body: Mapping[str, Any]) -> None:
         fits(value, kinds[name], name)
 
 
+def _check_interactions(body: Mapping[str, Any]) -> None:
+    known = import_module("google.genai.interactions")
+    format = body.get("response_format")
+    if isinstance(format, dict) and "schema" in format:  # which the type calls otherwise
+        named = {**format, "schema_": format["schema"]}
+        del named["schema"]
+        body = {**body, "response_format": named}
+    fits(body, known.CreateModelInteractionParam)
+
+
 def _check_ollama(body: Mapping[str, Any]) -> None:
     known = import_module("ollama._types")
     fits(body, known.ChatRequest)
@@ -99,6 +109,7 @@ _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
     ),
     "anthropic": _check_params("anthropic.types.message_create_params", "MessageCreateParams"),
     "gemini": _check_gemini,
+    "interactions": _check_interactions,
     "ollama": _check_ollama,
     "bedrock": _check_bedrock,
 }
@@ -136,7 +147,12 @@ def fits(value: Any, kind: Any, where: str = "body") -> None:
         _must(value in get_args(kind), where, f"is {value!r}, not one of {get_args(kind)}")
     elif typing_extensions.is_typeddict(kind):
         hints = typing_extensions.get_type_hints(kind, include_extras=True)
-        _fits_fields(value, hints, kind.__required_keys__, where)
+        # where annotations are strings, Python takes every key for a required one
+        optional = (typing.NotRequired, typing_extensions.NotRequired)
+        required = [
+            name for name in kind.__required_keys__ if get_origin(hints[name]) not in optional
+        ]
+        _fits_fields(value, hints, required, where)
     elif isinstance(kind, type) and hasattr(kind, "model_fields"):
         _fits_model(value, kind, where)
     elif origin in (list, Sequence, Iterable) or kind is list:

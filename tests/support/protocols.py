@@ -20,6 +20,7 @@ BACKENDS: Final[Mapping[str, str]] = {
     "responses": "OpenAIResponses",
     "anthropic": "Anthropic",
     "gemini": "Gemini",
+    "interactions": "GeminiInteractions",
     "ollama": "Ollama",
     "bedrock": "Bedrock",
 }
@@ -37,6 +38,7 @@ _CAPS: Final = (
     ("max_completion_tokens",),
     ("max_output_tokens",),
     ("generationConfig", "maxOutputTokens"),
+    ("generation_config", "max_output_tokens"),
     ("options", "num_predict"),
     ("inferenceConfig", "maxTokens"),
 )
@@ -88,6 +90,14 @@ OPEN: Final[Mapping[str, list[Any]]] = {
                     }
                 }
             ],
+        }
+    ],
+    "interactions": [
+        {
+            "type": "function_call",
+            "id": "c1",
+            "name": "look_up",
+            "arguments": {},
         }
     ],
     "ollama": [

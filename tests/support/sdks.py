@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-APIS: Final = ("openai", "responses", "anthropic", "gemini")
+APIS: Final = ("openai", "responses", "anthropic", "gemini", "interactions")
 """The protocols that SDKs of ours speak."""
 WAYS: Final = ("whole", "stream", "awhole", "astream")
 KEY: Final = "sk-caller-71be0c55d2a94f"
@@ -22,6 +22,8 @@ HOST: Final = "http://provider.invalid"
 QUESTION: Final = "Where do the herons of the northern lake nest?"
 MODEL: Final = "asked-for"
 
+_GOOGLES: Final = ("gemini", "interactions")
+"""The protocols of Google's SDK."""
 _WORDS: Final = ("stop", "length", "tools", "filtered")
 FINISHES: Final[Mapping[str, Mapping[str, str]]] = {
     "openai": dict(zip(_WORDS, ("stop", "length", "tool_calls", "content_filter"), strict=True)),
@@ -30,6 +32,9 @@ FINISHES: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "anthropic": dict(zip(_WORDS, ("end_turn", "max_tokens", "tool_use", "refusal"), strict=True)),
     "gemini": dict(zip(_WORDS, ("STOP", "MAX_TOKENS", "STOP", "SAFETY"), strict=True)),
+    "interactions": dict(
+        zip(_WORDS, ("completed", "incomplete", "requires_action", "failed"), strict=True)
+    ),
 }
 """How an answer ends in each protocol."""
 
@@ -91,6 +96,8 @@ def asking(api: str, asked: Any = QUESTION, /, **fields: Any) -> dict[str, Any]:
                 "max_tokens": 1_000,
                 **fields,
             }
+        case "interactions":
+            return {"model": MODEL, "input": asked, **fields}
     contents = [{"role": "user", "parts": [{"text": asked}]}] if isinstance(asked, str) else asked
     request = {"model": MODEL, "contents": contents}
     if fields:
@@ -155,7 +162,7 @@ async def _aask(
         return read(api, way, await agather(api, sdk, way, given, take))
     finally:
         with suppress(AttributeError):
-            await (sdk.aclose() if api == "gemini" else sdk.close())
+            await (sdk.aclose() if api in _GOOGLES else sdk.close())
 
 
 async def agather(
@@ -207,7 +214,7 @@ def sdk_of(
         headers: further headers of each request.
     """
     kind = "Async" if is_async(way) else ""
-    if api == "gemini":
+    if api in _GOOGLES:
         from google import genai
 
         args = {} if transport is None else {"client_args": {"transport": transport}}
@@ -217,6 +224,8 @@ def sdk_of(
             "headers": dict(headers or {}),
             **args,
         }
+        if api == "interactions":  # which retries by itself
+            http["retry_options"] = {"attempts": 1}
         client = genai.Client(api_key=key, vertexai=False, http_options=http)
         return client.aio if kind else client
     own: dict[str, Any] = {
@@ -247,7 +256,11 @@ def _create(
     if api == "gemini":
         name = "generate_content_stream" if streams(way) else "generate_content"
         return getattr(sdk.models, name)(**given)
-    created = {"openai": lambda: sdk.chat.completions, "responses": lambda: sdk.responses}
+    created = {
+        "openai": lambda: sdk.chat.completions,
+        "responses": lambda: sdk.responses,
+        "interactions": lambda: sdk.interactions,
+    }
     create = created.get(api, lambda: sdk.messages)().create
     return create(**given, **({"stream": True} if streams(way) else {}))
 
@@ -421,11 +434,71 @@ def _content(seen: Seen, response: Any) -> None:
         seen.refusal = candidate.finish_message or seen.refusal
 
 
+def _interaction(seen: Seen, interaction: Any) -> None:
+    _interaction_head(seen, interaction)
+    _steps(seen, [step.model_dump(exclude_none=True) for step in interaction.steps or ()])
+
+
+def _interaction_head(seen: Seen, interaction: Any) -> None:
+    assert seen.id in ("", interaction.id)
+    seen.id = interaction.id
+    seen.model = interaction.model
+    seen.finish = interaction.status
+    usage = interaction.usage
+    if usage is not None:
+        thoughts = usage.total_thought_tokens or 0
+        seen.usage = usage.total_input_tokens, usage.total_output_tokens + thoughts
+
+
+def _steps(seen: Seen, steps: list[Any]) -> None:
+    seen.said = steps
+    seen.text = seen.reasoning = seen.refusal = ""
+    seen.calls = []
+    for step in steps:
+        texts = [each["text"] for each in step.get("content") or step.get("summary") or ()]
+        if step["type"] == "thought":
+            seen.reasoning += "".join(texts)
+        elif step["type"] == "function_call":
+            seen.calls.append((step["name"], step["arguments"]))
+        else:
+            seen.text += "".join(texts)
+            seen.refusal += step.get("error", {}).get("message", "")
+
+
+def _interaction_event(seen: Seen, event: Any) -> None:
+    steps = seen.said or []
+    match event.event_type:
+        case "interaction.created" | "interaction.completed":
+            _interaction_head(seen, event.interaction)
+        case "step.start":
+            assert event.index == len(steps)
+            steps.append(event.step.model_dump(exclude_none=True))
+        case "step.delta":
+            _step_delta(steps[event.index], event.delta)
+        case "step.stop" if "pieces" in steps[event.index]:
+            pieces = steps[event.index].pop("pieces")
+            steps[event.index]["arguments"] = json.loads(pieces)
+    _steps(seen, steps)
+
+
+def _step_delta(step: dict[str, Any], delta: Any) -> None:
+    match delta.type:
+        case "text":
+            step.setdefault("content", []).append({"type": "text", "text": delta.text})
+        case "thought_summary":
+            step.setdefault("summary", []).append({"type": "text", "text": delta.content.text})
+        case "thought_signature":
+            step["signature"] = delta.signature
+        case "arguments_delta":
+            step["pieces"] = step.get("pieces", "") + delta.arguments
+
+
 _READERS: Final[Mapping[str, tuple[Any, Any]]] = {
     "openai": (_chat, _chat_event),
     "responses": (_response, _response_event),
     "anthropic": (_message, _message_event),
     "gemini": (_content, _content),
+    "interactions": (_interaction, _interaction_event),
 }
 
 
@@ -433,11 +506,11 @@ def turn_after(api: str, asked: str, seen: Seen, *results: str) -> list[Any]:
     """Return the next request's conversation: a question, what the model said, and the results of
     its calls.
     """
-    question = (
-        {"role": "user", "parts": [{"text": asked}]}
-        if api == "gemini"
-        else {"role": "user", "content": asked}
-    )
+    question: dict[str, Any] = {"role": "user", "content": asked}
+    if api == "gemini":
+        question = {"role": "user", "parts": [{"text": asked}]}
+    elif api == "interactions":
+        question = {"type": "user_input", "content": [{"type": "text", "text": asked}]}
     said = seen.said if isinstance(seen.said, list) else [seen.said]
     return [question, *said, *_results(api, seen, results)]
 
@@ -464,6 +537,17 @@ def _results(api: str, seen: Seen, results: tuple[str, ...]) -> list[Any]:
                 for id, one in zip(ids, results, strict=True)
             ]
             return [{"role": "user", "content": blocks}]
+        case "interactions":
+            calls = [step for step in seen.said if step["type"] == "function_call"]
+            return [
+                {
+                    "type": "function_result",
+                    "call_id": call["id"],
+                    "name": call["name"],
+                    "result": one,
+                }
+                for call, one in zip(calls, results, strict=True)
+            ]
     names = [part["function_call"] for part in seen.said["parts"] if "function_call" in part]
     parts = [
         {

@@ -50,6 +50,9 @@ def build() -> rungwise.Client:
     gemini = rungwise.Gemini(
         "model", base_url="https://example.com/v1beta", headers={"authorization": "Bearer token"}
     )
+    interactions = rungwise.GeminiInteractions(
+        "model", api_key=lambda: "token", parameters={"thinking_summaries": "auto"}
+    )
     oldest_first = rungwise.OldestFirst(keep=4, counter=len)
     return rungwise.Client(
         [
@@ -59,6 +62,7 @@ def build() -> rungwise.Client:
             responses,
             chosen,
             gemini,
+            interactions,
             rungwise.Bedrock("model", api_key="key", region="eu-north-1"),
         ],
         policy=policy,

@@ -104,6 +104,13 @@ def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
     return called, answers
 
 
+def role_of_item(message: PlainMessage) -> Role | None:
+    """Return the role of a message without one; None if no wire declares items of its type."""
+    if str(message.get("type")) not in _readers("items"):
+        return None
+    return read_message(message)[-1].role
+
+
 def _is_answer(messages: Sequence[Message]) -> bool:
     return len(messages) == 1 and messages[0].role == "assistant"
 
@@ -118,7 +125,8 @@ def read_message(message: PlainMessage) -> tuple[Message, ...]:
     """Return one plain message in neutral parts."""
     readers = _readers("messages")
     if "role" not in message:
-        return tuple(readers[""](message))
+        kind = str(message.get("type"))
+        return tuple(_readers("items").get(kind, readers[""])(message))
     for member in readers.keys() & message.keys():
         return tuple(readers[member](message))
     role = _ROLES.get(message["role"], "user")
@@ -265,7 +273,7 @@ def is_untyped(block: Mapping[str, Any]) -> bool:
 
 @cache
 def _readers(
-    field: Literal["messages", "parts", "untyped_parts"],
+    field: Literal["messages", "items", "parts", "untyped_parts"],
 ) -> Mapping[str, Callable[..., Any]]:
     """Return the readers that all wires declare in a field, by member or type."""
     readers: dict[str, Callable[..., Any]] = {}

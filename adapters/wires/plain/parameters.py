@@ -90,6 +90,7 @@ _PLACES: Final = {
     "gemini": _pairs(
         "logprobs=responseLogprobs top_logprobs=logprobs modalities=responseModalities"
     ),
+    "interactions": _pairs("modalities=response_modalities"),
     "responses": _pairs("verbosity=text.verbosity logprobs=include"),
 }
 """Where a meaning stands in a body, if not under its own name; a dot stands before a member.
@@ -108,6 +109,7 @@ _TIERS: Final = {
     "anthropic": _pairs("auto=auto default=standard_only"),
     "bedrock": _pairs("default=default flex=flex priority=priority"),
     "gemini": _pairs("default=STANDARD flex=FLEX priority=PRIORITY"),
+    "interactions": _pairs("default=standard flex=flex priority=priority"),
 }
 """The word of each service tier."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
+from rungwise.adapters.wires.registry import items_elsewhere
 from rungwise.adapters.wires.responses.items import CUSTOM, as_item, item_of_call, item_of_message
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -75,8 +76,12 @@ class _ResponsesForm(Form):
         return str(format.get("type", "")).startswith("json") and format.get("schema", True)
 
     def is_own(self, message: PlainMessage) -> bool:
-        if message.get("type", "message") != "message":
-            return isinstance(message["type"], str) and "tool_calls" not in message
+        kind = message.get("type", "message")
+        if kind == "function_call" and "call_id" not in message:
+            return False
+        if kind != "message":
+            is_known = isinstance(kind, str) and kind not in items_elsewhere("responses")
+            return is_known and "tool_calls" not in message
         if message.get("role") not in _ROLES or not _MEMBERS.issuperset(message):
             return False
         content = message.get("content")

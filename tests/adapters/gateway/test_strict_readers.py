@@ -25,8 +25,11 @@ TYPES: Final = {
     "responses": ("openai.types.responses", "Response", "ResponseStreamEvent"),
     "anthropic": ("anthropic.types", "Message", "RawMessageStreamEvent"),
     "gemini": ("google.genai.types", "GenerateContentResponse", "GenerateContentResponse"),
+    "interactions": ("google.genai.interactions", "Interaction", "InteractionSSEEvent"),
 }
 """Where an SDK has its types; what a whole answer is, and an event of a stream."""
+MODELS: Final = {"interactions": "gemini-3.8-flash"}
+"""The models of SDKs that read strictly none but those that they know."""
 CALL: Final = ToolCall("call_1", "look", '{"bird": "heron"}')
 ANSWERS: Final = {
     "text": Completion(text="In the reeds."),
@@ -62,7 +65,8 @@ def parts(api: str, answer: str, usage: str) -> tuple[Any, Completion, AnswerReq
     language = LANGUAGES[api]
     counts = language.counts(USAGES[usage])
     request = AnswerRequest("asked-for", False, BODY, 7)
-    return language, evolve(ANSWERS[answer], usage=counts, model="model-0"), request
+    model = MODELS.get(api, "model-0")
+    return language, evolve(ANSWERS[answer], usage=counts, model=model), request
 
 
 def whole(api: str, answer: str, usage: str = "cached") -> Any:
@@ -124,6 +128,7 @@ NULLS: Final = {
     "openai": {"refusal", "logprobs", "content", "finish_reason", "usage"},
     "anthropic": {"stop_reason", "stop_sequence", "stop_details", "category", "explanation"},
     "gemini": set(),
+    "interactions": set(),
     "responses": {
         "status",
         "error",

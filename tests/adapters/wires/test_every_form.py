@@ -115,6 +115,16 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
         },
     ],
     "gemini": [{"role": "model", "parts": [{"text": "There.", "thoughtSignature": "c2lnbmVk"}]}],
+    "interactions": [
+        {"type": "thought", "signature": "c2lnbmVk"},
+        {
+            "type": "google_search_call",
+            "id": "s",
+            "arguments": {"queries": ["herons"]},
+            "signature": "c2lnbmVk",
+        },
+        {"type": "model_output", "content": [{"type": "text", "text": "There."}]},
+    ],
     "ollama": [
         {
             "role": "assistant",
@@ -286,6 +296,7 @@ IN_FORM: dict[str, list[Any]] = {
         }
     ],
     "gemini": [{"role": "user", "parts": [{"text": "Which bird?"}]}],
+    "interactions": [{"type": "user_input", "content": [{"type": "text", "text": "Which bird?"}]}],
     "ollama": [
         {
             "role": "user",
@@ -327,6 +338,7 @@ SERVERS: dict[str, dict[str, Any]] = {
     "responses": {"type": "web_search"},
     "anthropic": {"type": "web_search_20250305", "name": "web_search"},
     "gemini": {"googleSearch": {}},
+    "interactions": {"type": "google_search"},
     "bedrock": {"systemTool": {"name": "nova_grounding"}},
 }
 """Tools that a provider runs by itself."""

@@ -23,7 +23,8 @@ _CONVERSATION: Final = """
     num_predict self stream stream_options system systemInstruction system_instruction timeout
     toolConfig tool_config tools generationConfig options inferenceConfig functions function_call
     automatic_continuation automatic_function_calling should_return_http_response n
-    candidateCount candidate_count background background_options prompt
+    candidateCount candidate_count background background_options prompt previous_interaction_id
+    continuation_token
 """
 CONVERSATION: Final = frozenset(_CONVERSATION.split())
 """What is no parameter but the conversation, its tools, the cap, the client's own, or refused."""
@@ -57,6 +58,10 @@ def declared(api: str) -> frozenset[str]:
             names.add(field.alias or name)
         names |= {"cachedContent", "labels", "safetySettings", "serviceTier", "continuationToken"}
         names |= {"store", "modelArmorConfig", "outputConfig", "modelConfig"}  # [models.py]
+    elif api == "interactions":
+        types = import_module("google.genai.interactions")
+        names |= types.CreateModelInteractionParam.__annotations__.keys()
+        names |= types.GenerationConfigParam.__annotations__.keys()
     elif api == "ollama":
         client = import_module("ollama")
         names |= inspect.signature(client.Client.chat).parameters.keys()
@@ -72,6 +77,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "additionalModelRequestFields": {"top_k": 7919},
     "context_management": {"edits": [{"type": "x7919"}]},
     "generationConfig": {"topK": 7919},
+    "generation_config": {"thinking_level": "low"},
     "include": ["x7919"],
     "labels": {"a": "x7919"},
     "logprobs": True,
@@ -82,10 +88,12 @@ VALUES: Final[Mapping[str, Any]] = {
     "reasoning": {"effort": "low"},
     "requestMetadata": {"a": "x7919"},
     "responseModalities": ["TEXT", "X7919"],
+    "response_modalities": ["text"],
     "serviceTier": {"type": "flex"},
     "service_tier": "flex",
     "text": {"verbosity": "low"},
     "think": "high",
+    "thinking_level": "low",
     "thinking": {"type": "adaptive"},
     "top_k": 5,
     "user_profile_id": "u7919",
@@ -108,6 +116,7 @@ def value_for(api: str, name: str) -> Any:
 
 MODELS: Final = {
     "gemini": "gemini-3-pro",
+    "interactions": "gemini-3-pro",
     "bedrock": "anthropic.claude-sonnet-4-5",
     "anthropic": "claude-sonnet-4-5",
 }
@@ -153,7 +162,12 @@ def is_declared(api: str, name: str) -> bool:
 @pytest.mark.parametrize("api", PROTOCOLS)
 def test_each_protocol_declares_what_its_client_does(api: str) -> None:
     pytest.importorskip(
-        {"responses": "openai", "gemini": "google.genai", "bedrock": "botocore"}.get(api, api)
+        {
+            "responses": "openai",
+            "gemini": "google.genai",
+            "interactions": "google.genai",
+            "bedrock": "botocore",
+        }.get(api, api)
     )
     assert declared(api) - known_parameters(api) - COMMON == set()
 

@@ -1,4 +1,4 @@
-"""Hostile streams of all six wires: halves of surrogate pairs wherever a text may stand, and pieces
+"""Hostile streams of all wires: halves of surrogate pairs wherever a text may stand, and pieces
 without end.
 """
 
@@ -297,6 +297,18 @@ def piece(
             },
         )
         return event_of(api, {"candidates": [{"content": {"role": "model", "parts": [part]}}]})
+    if api == "interactions":
+        deltas = {
+            "text": {"type": "text", "text": text},
+            "thought": {"type": "thought_summary", "content": {"type": "text", "text": text}},
+            "signature": {"type": "thought_signature", "signature": text},
+        }
+        delta = deltas.get(kind, {"type": "arguments_delta", "arguments": text})
+        call = {"type": "function_call", "id": "c", "name": "f", "arguments": {}}
+        start = {"event_type": "step.start", "index": index, "step": call}
+        begins = event_of(api, start) if kind == "blocks" else b""
+        said = {"event_type": "step.delta", "index": index, "delta": delta}
+        return begins + event_of(api, said)
     if api == "ollama":
         call = {"function": {"name": "f", "arguments": {"a": text}}}
         message = {"text": {"content": text}, "thought": {"thinking": text}}.get(
@@ -444,6 +456,47 @@ MORE: dict[str, list[Any]] = {
         },
         {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "No."}},
         {"error": {"code": 503, "status": "UNAVAILABLE"}},
+    ],
+    "interactions": [
+        {
+            "event_type": "step.start",
+            "index": 3,
+            "step": {"type": "google_search_call", "id": "s", "arguments": {}},
+        },
+        {
+            "event_type": "step.delta",
+            "index": 3,
+            "delta": {"type": "google_search_call", "arguments": {"queries": ["herons"]}},
+        },
+        {
+            "event_type": "step.delta",
+            "index": 0,
+            "delta": {"type": "image", "mime_type": "image/png", "data": "aGk="},
+        },
+        {
+            "event_type": "step.delta",
+            "index": 0,
+            "delta": {"type": "text_annotation_delta", "annotations": [{"type": "url_citation"}]},
+        },
+        {
+            "event_type": "interaction.status_update",
+            "interaction_id": "v1_00000001",
+            "status": "in_progress",
+            "continuation_token": "t",
+        },
+        {
+            "event_type": "interaction.completed",
+            "interaction": {
+                "id": "v1_00000001",
+                "status": "completed",
+                "steps": [
+                    {"type": "thought", "summary": [{"type": "text", "text": "So."}]},
+                    {"type": "model_output", "content": [{"type": "text", "text": "Reeds."}]},
+                    {"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1}},
+                ],
+            },
+        },
+        {"event_type": "error", "error": {"code": "UNAVAILABLE", "message": "Sorry."}},
     ],
     "ollama": [{"message": {"content": "a"}, "logprobs": [{"token": "a"}]}, {"error": "Sorry."}],
     "bedrock": [

@@ -25,7 +25,7 @@ from rungwise.testing import ScriptedReply
 from support import protocols
 from support.streams import rendered
 
-EVENTS = ("openai", "responses", "anthropic", "gemini")
+EVENTS = ("openai", "responses", "anthropic", "gemini", "interactions")
 """The protocols whose streams are server-sent events."""
 SIZES = [1, 7, 100_000]
 

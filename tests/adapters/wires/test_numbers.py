@@ -20,7 +20,7 @@ ARGUMENTS = (
 )
 CALL = ToolCall("call_00001", "look_up", ARGUMENTS)
 APIS = protocols.PROTOCOLS
-OBJECTS = ("anthropic", "bedrock", "gemini", "ollama")
+OBJECTS = ("anthropic", "bedrock", "gemini", "interactions", "ollama")
 """The protocols whose arguments are objects."""
 
 OPENAI = (

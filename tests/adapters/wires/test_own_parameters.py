@@ -47,6 +47,19 @@ ELSEWHERE: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"contents": []}, "cannot set 'contents': give the messages to the call"),
         ({"systemInstruction": "x"}, "cannot set .*give it as a message of role 'system'"),
     ],
+    "interactions": [
+        *(
+            ({name: "x"}, f"cannot set '{name}'")
+            for name in ("model", "input", "agent", "background", "previous_interaction_id")
+        ),
+        ({"max_output_tokens": 5}, "cannot set 'max_output_tokens': max_tokens is its name"),
+        (
+            {"generation_config": {"max_output_tokens": 5}},
+            r"\['generation_config'\] cannot set 'max_output_tokens'",
+        ),
+        ({"system_instruction": "x"}, "cannot set .*give it as a message of role 'system'"),
+        ({"n": 2}, "cannot set 'n' above 1"),
+    ],
     "ollama": [
         ({"num_predict": 5}, "max_tokens"),
         ({"options": {"num_predict": 5}}, "max_tokens"),
@@ -85,6 +98,11 @@ JSON: dict[str, list[tuple[dict[str, Any], bool | None]]] = {
         ({"generationConfig": {"responseMimeType": "application/json"}}, True),
         ({"response_mime_type": "text/plain"}, False),
         ({"seed": 1}, None),
+    ],
+    "interactions": [
+        ({"response_format": {"type": "text", "mime_type": "application/json"}}, True),
+        ({"response_format": [{"type": "text", "mime_type": "text/plain"}]}, False),
+        ({"response_format": {"type": "image"}}, False),
     ],
     "ollama": [({"format": "json"}, True), ({"format": SCHEMA}, True), ({"format": ""}, False)],
 }
@@ -145,6 +163,10 @@ CHOSEN: dict[str, dict[str, Any]] = {
     },
 }
 CHOSEN["anthropic"]["note"] = CHOICES["note"][2]
+CHOSEN["interactions"] = {
+    "required": "any",
+    "note": {"allowed_tools": {"mode": "any", "tools": ["note"]}},
+}
 CHOSEN["gemini"]["note"] = {"mode": "ANY", "allowedFunctionNames": ["note"]}
 
 
@@ -156,10 +178,14 @@ def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(
     api: str, meaning: str, choice: Any
 ) -> None:
     body = body_of(protocols.backend(api, URL), tools=[TOOL], parameters={"tool_choice": choice})
-    place = (
-        body.get({"gemini": "toolConfig", "bedrock": "toolConfig"}.get(api, "tool_choice")) or {}
-    )
-    said = {"gemini": "functionCallingConfig", "bedrock": "toolChoice"}
+    places = dict.fromkeys(("gemini", "bedrock"), "toolConfig")
+    places["interactions"] = "generation_config"
+    place = body.get(places.get(api, "tool_choice")) or {}
+    said = {
+        "gemini": "functionCallingConfig",
+        "bedrock": "toolChoice",
+        "interactions": "tool_choice",
+    }
     assert (place.get(said[api]) if api in said else place) == CHOSEN[api].get(meaning, meaning)
     official.check(api, {**body, "max_tokens": 9} if api == "anthropic" else body)
 
@@ -178,6 +204,7 @@ MODELS = {
     "responses": "gpt-5",
     "anthropic": "claude-opus-5-5",
     "gemini": "gemini-2.5-flash",
+    "interactions": "gemini-2.5-flash",
     "bedrock": "amazon.nova-pro-v1:0",
 }
 WRITTEN = {"name": "bird", "schema": json.dumps(SCHEMA, separators=(",", ":"))}
@@ -213,6 +240,18 @@ SAID: dict[str, dict[str, Any]] = {
             "maxOutputTokens": 50,
         },
         "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+    },
+    "interactions": {
+        "generation_config": {
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "seed": 3,
+            "stop_sequences": ["END"],
+            "thinking_level": "low",
+            "tool_choice": "auto",
+            "max_output_tokens": 50,
+        },
+        "response_format": {"type": "text", "mime_type": "application/json", "schema": SCHEMA},
     },
     "ollama": {
         "options": {
@@ -310,6 +349,19 @@ REJECTED: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "toolConfig": ["tool_choice", "toolConfig", "tool_config"],
             "safetySettings": ["safetySettings", "safety_settings"],
             "": ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"],
+        },
+    ),
+    "interactions": (
+        {"labels": {"a": "b"}, "thinking_summaries": "auto"},
+        {
+            "temperature": ["temperature", "generation_config.temperature"],
+            "stop_sequences": ["stop", "stop_sequences"],
+            "thinking_level": ["reasoning_effort", "thinking_level", "Thinking"],
+            "thinking_summaries": ["thinking_summaries"],
+            "response_format": ["response_format"],
+            "tool_choice": ["tool_choice"],
+            "labels": ["labels"],
+            "": ["input", "system_instruction", "max_output_tokens"],
         },
     ),
     "ollama": (

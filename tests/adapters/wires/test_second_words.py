@@ -24,10 +24,11 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "responses": {"clean": "completed", "cut": "max_output_tokens", "refused": "content_filter"},
     "anthropic": {"clean": "end_turn", "cut": "max_tokens", "refused": "refusal"},
     "gemini": {"clean": "STOP", "cut": "MAX_TOKENS", "refused": "SAFETY"},
+    "interactions": {"clean": "completed", "cut": "incomplete"},
     "ollama": {"clean": "stop", "cut": "length"},
     "bedrock": {"clean": "end_turn", "cut": "max_tokens", "refused": "content_filtered"},
 }
-"""What each protocol says of three ends. Ollama has no word for a refusal."""
+"""What each protocol says of three ends. Two have no word for a refusal."""
 
 MEANS: Final = {"clean": "stop", "cut": "length", "refused": "content_filter", "odd": "unknown"}
 FIELDS: Final = (
@@ -37,6 +38,7 @@ FIELDS: Final = (
     b'"done_reason":',
     b'"stopReason":',
     b'"background":',  # a response of OpenAI's has a status and details, so that any place will do
+    b'"object":"interaction"',
 )
 
 

@@ -36,7 +36,12 @@ def test_the_turn_that_is_gone_on_from_ends_in_no_blank(api: str) -> None:
 def test_what_the_system_says_has_its_place(api: str, role: str) -> None:
     body, said = sent(api, {"role": role, "content": "Be brief."}, QUESTION)
     assert json.dumps(body).count("Be brief.") == 1
-    place = {"anthropic": "system", "bedrock": "system", "gemini": "systemInstruction"}.get(api)
+    place = {
+        "anthropic": "system",
+        "bedrock": "system",
+        "gemini": "systemInstruction",
+        "interactions": "system_instruction",
+    }.get(api)
     if place:
         assert "Be brief." in json.dumps(body[place])
         assert read_messages(said) == (QUESTION,)

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from rungwise.adapters.wires.registry import APIS, folder_of
 from rungwise.fsm.replies.failures.failure import event_of_failure
 from rungwise.fsm.values.label import is_identifier
 from support.classified import settled
@@ -50,7 +51,7 @@ EVENTS = {
 
 
 def test_every_wire_states_its_words() -> None:
-    assert WIRES.keys() == {"anthropic", "bedrock", "chat", "gemini", "ollama", "responses"}
+    assert WIRES.keys() == set(map(folder_of, APIS))
 
 
 @pytest.mark.parametrize(

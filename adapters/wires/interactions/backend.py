@@ -1,0 +1,131 @@
+"""The backend for Interactions, with the body of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from rungwise.adapters.wires.endpoint import is_token
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
+from rungwise.adapters.wires.interactions import parameters as interactions
+from rungwise.adapters.wires.interactions.parameters import CAP, PLACE
+from rungwise.adapters.wires.interactions.shapes import INTERACTIONS
+from rungwise.adapters.wires.interactions.stream import InteractionsDecoder
+from rungwise.adapters.wires.plain.parts import mapping_of, text_of_blocks
+from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.request import first_cap, without_end
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.values.checks import explains_names
+from rungwise.fsm.values.secret import Secret, hides_arguments
+
+
+@hides_arguments
+@explains_names(ARGUMENTS)
+@frozen
+class GeminiInteractions(HttpBackend):
+    """Speak Gemini's Interactions with one model of Google's.
+
+    The provider stores nothing: each request carries the conversation, with the thoughts of this
+    model's own turns. Set the parameter `store` to True to keep interactions at the provider.
+
+    On Vertex AI, `base_url` is
+    "https://aiplatform.googleapis.com/v1beta1/projects/PROJECT/locations/LOCATION", and `api_key`
+    is a function that returns an access token, which is sent as a bearer token.
+
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
+    The URL ends before `/interactions`. Parameters of the `generation_config` may stand in it or by
+    themselves.
+
+    Arguments:
+        api_key: the key of the Gemini API.
+
+    Raises:
+        ConfigurationError: a field is malformed.
+    """
+
+    DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
+    PATH = "/interactions"
+    API = "interactions"
+    DECODER = InteractionsDecoder
+    FORM = INTERACTIONS
+    RESERVED = interactions.RESERVED
+    REFUSES = (interactions.refuse_own,)
+
+    @classmethod
+    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the common parameters that this protocol lacks, each with the reason."""
+        losses: dict[str, str] = {}
+        if parameters.get("parallel_tool_calls") is False:
+            losses["parallel_tool_calls"] = "Gemini has no switch for it"
+        format = parameters.get("response_format")
+        if format is not None and interactions.format_of(format) is None:
+            losses["response_format"] = "its type must be text, json_object or json_schema"
+        choice = parameters.get("tool_choice")
+        if choice is not None and interactions.choice_of(choice) is None:
+            losses["tool_choice"] = "it names no mode and no function"
+        return losses
+
+    def _unsupported(self, request: Request) -> Mapping[str, str]:
+        effort = self._parameters_of(request).get("reasoning_effort")
+        return {**super()._unsupported(request), **interactions.lost_effort(effort, self.model)}
+
+    def _credentials(self, key: Secret) -> dict[str, str]:
+        if is_token(key):
+            return super()._credentials(key)
+        return {"x-goog-api-key": key.reveal()}
+
+    def _input(self, send: Send) -> tuple[str, list[PlainMessage]]:
+        """Return the system prompt, and the steps."""
+        system: list[str] = []
+        steps: list[PlainMessage] = []
+        for each in written(
+            send.messages, INTERACTIONS, self._owner(send), is_portable=send.portable
+        ):
+            if each.get("role") == "system":
+                system.append(text_of_blocks(each["content"]))
+            elif each.get("type") != "thought" or each.get("signature"):
+                steps.append(each)
+        if send.prefill and steps and steps[-1].get("type") == "model_output":
+            steps[-1] = without_end(steps[-1])
+        return "\n\n".join(system), steps
+
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        own = interactions.placed(self.parameters, self.model)
+        asked = interactions.placed(send.parameters, self.model)
+        body: Body = {"model": self.model, "stream": stream, "store": False}
+        body |= interactions.merged(own, asked)
+        system, body["input"] = self._input(send)
+        if system:
+            body["system_instruction"] = system
+        if send.has_tools and "tools" not in body:
+            INTERACTIONS.set_tools(body, send.tools)
+        config = dict(mapping_of(body.get(PLACE)))
+        if not body.get("tools"):
+            config.pop("tool_choice", None)
+        cap = first_cap(send, send.parameters, self.parameters)
+        if cap is not None:
+            config[CAP] = cap
+        body[PLACE] = config
+        if send.lower_reasoning:
+            interactions.lowered(body, self.model)
+        interactions.without(body, send.dropped)
+        if not body.get(PLACE):
+            body.pop(PLACE, None)
+        if send.continuation is not None:
+            _go_on(body, send.continuation)
+        return body
+
+
+def _go_on(body: Body, continuation: str) -> None:
+    """Ask for what comes behind a token.
+
+    The input goes out again unless the provider has stored the interaction that the token is of.
+    """
+    token, _, id = continuation.rpartition("\n")
+    body["continuation_token"] = token
+    if id and body.get("store") is not False:
+        body["previous_interaction_id"] = id
+        del body["input"]
