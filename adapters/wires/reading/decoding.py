@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.backend import Decoder
 from rungwise.adapters.wires.counts import COUNTING, counted, counted_in, more_of
 from rungwise.adapters.wires.draft import (
     NO_END,
@@ -25,10 +24,12 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import as_json, framed, load
+from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.bodies import BodyDecoder
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, doubted, holds_a_call
+from rungwise.adapters.wires.unread import Doubts, holds_a_text
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
@@ -42,7 +43,7 @@ SPARE: Final = 8192
 
 
 @define(eq=False, repr=False)
-class StreamDecoder(Decoder):
+class StreamDecoder(BodyDecoder):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
     A protocol says in `piece_in` which events hold only a piece of text, in `take_event` what any
@@ -54,12 +55,12 @@ class StreamDecoder(Decoder):
     ITEM: ClassVar[type[Any]] = Item
     """The class of its items."""
 
+    EVENTS: ClassVar[Events] = Events()
+    """What the events of its streams look like."""
+
     ENDS_IN_DONE: ClassVar[bool] = False
     """Whether `[DONE]` is the terminal event of the protocol; gateways add it to any stream."""
 
-    # the response's headers, for the classification of an error inside the stream
-    headers: Mapping[str, str]
-    provider: str = ""  # whose reply it is
     finished: bool = field(default=False, init=False)
     unshown: int = field(default=0, init=False)
     letters_beside: int = field(default=0, init=False)
@@ -73,7 +74,8 @@ class StreamDecoder(Decoder):
     error: Failure | None = field(default=None, init=False)
     _counts: Usage | None = field(default=None, init=False)  # the tokens that any event counted
     _counted_at: int = field(default=0, init=False)  # the characters that had come by then
-    _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
+    _has_finish: bool = field(default=False, init=False)  # whether this event says why it ended
+    _doubts: Doubts = field(factory=Doubts, init=False)
     _reader: StreamReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -106,6 +108,10 @@ class StreamDecoder(Decoder):
     ) -> None:
         """Take the object of any other event."""
 
+    def name_of(self, value: Mapping[str, Any]) -> str:
+        """Return the name of an event whose own is not known, by what has come before; or ""."""
+        return ""
+
     @abstractmethod
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together.
@@ -114,42 +120,6 @@ class StreamDecoder(Decoder):
             is_cut: whether it broke off before its end.
             cause: what cut it, if that is known.
         """
-
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read a whole body with a status of success, which may also come instead of a stream."""
-        try:
-            value = load(body)
-        except ValueError:
-            return self._lines(body)
-        if not isinstance(value, dict):
-            return self.read_other(value, body)
-        reply = self.read_object(value, body)
-        if isinstance(reply, Reply):
-            if not reply.tool_calls and MAY_HOLD_A_CALL.search(body) and holds_a_call(value):
-                reply = doubted(reply)
-            if reply.usage.estimated:
-                return counted(reply, counted_in(value), is_all=True)
-            return reply
-        if reply.reason == "malformed" and is_bare_error(value):
-            return classified(None, self.headers, body)
-        return reply
-
-    def _lines(self, body: bytes) -> Reply | Failure:
-        """Read a body that is no JSON as a whole: the events of a stream, with no frame around."""
-        events = framed(body) if isinstance(self._reader, EventReader) else b""
-        if not events:
-            return malformed("the body is not JSON, or too much of it")
-        lines = type(self)(self.headers, self.provider)
-        lines.feed(events)
-        return lines.close()
-
-    @abstractmethod
-    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
-        """Read the JSON object of a whole body."""
-
-    def read_other(self, value: object, body: bytes) -> Reply | Failure:
-        """Read a whole body that is JSON and no object."""
-        return malformed("the body is not a JSON object")
 
     @property
     def written_beside(self) -> int:
@@ -214,8 +184,7 @@ class StreamDecoder(Decoder):
         reply = self.reply(is_cut=False, cause=None)
         if isinstance(reply, Failure):
             return reply
-        if self._saw_call:
-            reply = doubted(reply)
+        reply = self._doubts.applied_to(reply, self.assembly.written)
         return counted(reply, self._counts, is_all=self._counted_at == self.assembly.written)
 
     # what the reader hands over
@@ -224,11 +193,30 @@ class StreamDecoder(Decoder):
         """Take a piece of the text or of the reasoning."""
         self.assembly.piece(kind, text)
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_value(self, value: Any, data: bytes, *, is_error: bool) -> None:
+        """Take an event, or the events in a value that is none as it stands."""
+        if is_error or self.EVENTS.is_usual(value):
+            self._take_usual(value, data, is_error=is_error)
+            return
+        events = self.EVENTS.events_in(value)
+        if not events:
+            self.take_stray(data, None)
+        for event in events:
+            if not self.EVENTS.is_usual(event) and (name := self.name_of(event)):
+                event = {**event, "type": name}
+            if not self.EVENTS.is_own(event) and holds_a_text(event):
+                self._doubts.has_unread = True
+            if not self.finished:
+                self._take_usual(event, data, is_error=False)
+
+    def _take_usual(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take an event, and note the tokens that it counts and the calls that it may hold."""
         self.take_event(value, data, is_error=is_error)
-        if not self._saw_call and MAY_HOLD_A_CALL.search(data):
-            self._saw_call = holds_a_call(value)
+        if self._has_finish:
+            self._has_finish = False
+            self.assembly.flush()
+            self._doubts.written_at_end = self.assembly.written
+        self._doubts.look_at(value, data)
         if COUNTING.isdisjoint(value):
             return
         if found := counted_in(value):
@@ -243,6 +231,13 @@ class StreamDecoder(Decoder):
             item.arguments.has_objects = item.arguments.has_objects or piece is not None
             piece = arguments_of(piece)
         self.assembly.arguments(item, piece)
+
+    def take_finish(self) -> None:
+        """Note that this event says why the reply has ended.
+
+        What comes behind it, in events that do not, is out of place.
+        """
+        self._has_finish = True
 
     def take_error(self, data: bytes) -> None:
         """End at an error from the provider."""
@@ -267,7 +262,7 @@ class StreamDecoder(Decoder):
         has_halves = self.assembly.has_halves
         self.assembly = Assembly(self.ITEM)
         self.assembly.has_halves = has_halves
-        self._saw_call = False
+        self._doubts = Doubts()
 
     def take_halves(self) -> None:
         """Note that strings may hold half a surrogate pair from now on."""
@@ -382,6 +377,7 @@ class BlockDecoder(StreamDecoder):
 
     def _take_stop(self, reason: object) -> None:
         """Take a finish reason; a proxy may send a second one."""
+        self.take_finish()
         self._stop = settled(self._stop, reason, self.STOP_REASONS)
         self.done = stop_of(self._stop, self.STOP_REASONS)[0] is not None
 
