@@ -106,10 +106,9 @@ class Doubts:
     """The characters that had come with the last finish reason."""
     _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
 
-    def look_at(self, value: Mapping[str, Any], data: bytes) -> None:
+    def look_at(self, value: Mapping[str, Any]) -> None:
         """Note whether an event holds a call."""
-        if not self._saw_call and MAY_HOLD_A_CALL.search(data):
-            self._saw_call = holds_a_call(value)
+        self._saw_call = self._saw_call or holds_a_call(value)
 
     def applied_to(self, reply: Reply, written: int) -> Reply:
         """Return a reply with the doubts about it; `written` is how many characters have come."""

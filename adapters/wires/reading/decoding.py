@@ -1,7 +1,6 @@
 """Read a streamed reply: what the decoders of all protocols share.
 
-`StreamDecoder` gathers text. `BlockDecoder` is for the protocols whose replies come in indexed
-blocks.
+`StreamDecoder` gathers text; `BlockDecoder` is for protocols whose replies come in blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.bodies import BodyDecoder
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.adapters.wires.unread import Doubts, holds_a_text
+from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, Doubts, holds_a_text
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
@@ -47,9 +46,8 @@ class StreamDecoder(BodyDecoder):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
     A protocol says in `piece_in` which events hold only a piece of text, in `take_event` what any
-    other event adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole
-    body is. Texts grow in blocks, each under the key that its pieces name; a block is there from
-    its first piece on, in that order.
+    other event adds, and in `reply` how all of it becomes a reply. Texts grow in blocks, each under
+    the key that its pieces name, in the order of their first pieces.
     """
 
     ITEM: ClassVar[type[Any]] = Item
@@ -194,31 +192,38 @@ class StreamDecoder(BodyDecoder):
         self.assembly.piece(kind, text)
 
     def take_value(self, value: Any, data: bytes, *, is_error: bool) -> None:
-        """Take an event, or the events in a value that is none as it stands."""
-        if is_error or self.EVENTS.is_usual(value):
-            self._take_usual(value, data, is_error=is_error)
-            return
-        events = self.EVENTS.events_in(value)
-        if not events:
-            self.take_stray(data, None)
+        """Take an event, or the events in a value, and note its tokens and the calls in it."""
+        events = [value]
+        if not is_error and not self.EVENTS.is_usual(value):
+            events = self._events_in(value, data)
         for event in events:
+            if self.finished:
+                return
+            self.take_event(event, data, is_error=is_error)
+            if self._has_finish:
+                self._has_finish = False
+                self.assembly.flush()
+                self._doubts.written_at_end = self.assembly.written
+            if MAY_HOLD_A_CALL.search(data):
+                self._doubts.look_at(event)
+            if not COUNTING.isdisjoint(event):
+                self._count(event)
+
+    def _events_in(self, value: Any, data: bytes) -> list[Mapping[str, Any]]:
+        """Return the events in a value that is none as it stands, each under its name."""
+        named: list[Mapping[str, Any]] = []
+        for event in self.EVENTS.events_in(value):
             if not self.EVENTS.is_usual(event) and (name := self.name_of(event)):
                 event = {**event, "type": name}
             if not self.EVENTS.is_own(event) and holds_a_text(event):
                 self._doubts.has_unread = True
-            if not self.finished:
-                self._take_usual(event, data, is_error=False)
+            named.append(event)
+        if not named:
+            self.take_stray(data, None)
+        return named
 
-    def _take_usual(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
-        """Take an event, and note the tokens that it counts and the calls that it may hold."""
-        self.take_event(value, data, is_error=is_error)
-        if self._has_finish:
-            self._has_finish = False
-            self.assembly.flush()
-            self._doubts.written_at_end = self.assembly.written
-        self._doubts.look_at(value, data)
-        if COUNTING.isdisjoint(value):
-            return
+    def _count(self, value: Mapping[str, Any]) -> None:
+        """Note the tokens that an event counts."""
         if found := counted_in(value):
             self.assembly.flush()
             self._counts = more_of(self._counts, found)
@@ -233,10 +238,7 @@ class StreamDecoder(BodyDecoder):
         self.assembly.arguments(item, piece)
 
     def take_finish(self) -> None:
-        """Note that this event says why the reply has ended.
-
-        What comes behind it, in events that do not, is out of place.
-        """
+        """Note that this event says why the reply has ended: no piece belongs behind it."""
         self._has_finish = True
 
     def take_error(self, data: bytes) -> None:
