@@ -13,12 +13,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from rungwise.fsm.replies.reply import Reply
 
 UNREAD: Final = "a tool call that could not be read"
 """The finish reason of a reply in doubt, in place of the provider's."""
+UNREAD_PIECE: Final = "a piece of the reply that could not be read"
+BEHIND_END: Final = "a piece of the reply behind its end"
+"""The same, where a piece of a stream stands where none belongs."""
 MAY_HOLD_A_CALL: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
 """What the bytes of a body or an event with a call in it have."""
 _CONTAINERS: Final = frozenset(
@@ -35,6 +38,8 @@ _CONTAINERS: Final = frozenset(
     }
 )
 """The members that hold calls."""
+_TEXTS: Final = ("delta", "text", "content", "parts", "content_block", "item")
+"""The members that hold pieces of a reply."""
 _TYPES: Final = ("tool_call", "tool_use", "function_call")
 _CLOSED: Final = frozenset(
     {
@@ -76,9 +81,44 @@ def holds_a_call(value: Any) -> bool:
 
 def doubted(reply: Reply) -> Reply:
     """Return a reply that ended as if it were whole as one whose end is unclear."""
-    if reply.tool_calls or reply.interrupted or reply.stop_reason not in _CLEAN:
+    return reply if reply.tool_calls else unclear(reply, UNREAD)
+
+
+def unclear(reply: Reply, why: str) -> Reply:
+    """Return a reply that ended as if it were whole as one whose end is unclear, calls or not."""
+    if reply.interrupted or reply.stop_reason not in _CLEAN:
         return reply
-    return evolve(reply, stop_reason="unknown", stop_raw=UNREAD)
+    return evolve(reply, stop_reason="unknown", stop_raw=why)
+
+
+def holds_a_text(value: Mapping[str, Any]) -> bool:
+    """Tell whether an event that could not be read holds what may be a piece of the reply."""
+    return any(value.get(name) for name in _TEXTS)
+
+
+@define(eq=False)
+class Doubts:
+    """Note what leaves it unclear whether a streamed reply is whole."""
+
+    has_unread: bool = field(default=False, init=False)
+    """Whether an event held a piece of a reply that could not be read."""
+    written_at_end: int | None = field(default=None, init=False)
+    """The characters that had come with the last finish reason."""
+    _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
+
+    def look_at(self, value: Mapping[str, Any]) -> None:
+        """Note whether an event holds a call."""
+        self._saw_call = self._saw_call or holds_a_call(value)
+
+    def applied_to(self, reply: Reply, written: int) -> Reply:
+        """Return a reply with the doubts about it; `written` is how many characters have come."""
+        if self._saw_call:
+            reply = doubted(reply)
+        if self.has_unread:
+            reply = unclear(reply, UNREAD_PIECE)
+        if self.written_at_end is not None and written > self.written_at_end:
+            reply = unclear(reply, BEHIND_END)
+        return reply
 
 
 def _served(values: list[Any]) -> list[Any]:

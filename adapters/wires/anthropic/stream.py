@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.adapters.wires.anthropic.events import DELTAS, EVENT, EVENTS, INPUT, type_of
 from rungwise.adapters.wires.anthropic.usage import usage_of
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
@@ -36,6 +37,7 @@ from rungwise.adapters.wires.plain.parts import block_in, blocks_in, mapping_of,
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
@@ -110,22 +112,6 @@ def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 _KINDS: Final = {"output_text": "text", "reasoning": "thinking"}
 """Other types of blocks, with the usual ones."""
-_EVENT: Final = frozenset({"type", "index", "delta"})
-"""All members of an event with a piece of text."""
-_DELTAS: Final[Mapping[str, tuple[str, type[Text] | type[Reasoning]]]] = {
-    "text_delta": ("text", Text),
-    "thinking_delta": ("thinking", Reasoning),
-}
-"""The types of deltas with text: the member that holds it, and whether it is visible."""
-_INPUT: Final = "partial_json"
-"""The member of a delta that holds a piece of the input of a tool."""
-
-
-def _type_of(delta: Mapping[str, Any]) -> str | None:
-    """Return the type of a delta that does not say it, by the member that it has."""
-    if _INPUT in delta:
-        return "input_json_delta"
-    return next((kind for kind, (name, _) in _DELTAS.items() if name in delta), None)
 
 
 @define(eq=False)
@@ -160,6 +146,8 @@ class AnthropicDecoder(BlockDecoder):
     ITEM = _MessageBlock
     KINDS = {"text": Text, "thinking": Reasoning}  # noqa: RUF012 (never changed)
     CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+    EVENTS = EVENTS
+    BODIES = Events(frozenset({"stop_reason"}))
     STOP_REASONS = STOP_REASONS
 
     _message: dict[str, Any] = field(factory=dict, init=False)  # its id and model, or all of it
@@ -174,7 +162,7 @@ class AnthropicDecoder(BlockDecoder):
 
         It comes with the index of its block. None if the event may hold more.
         """
-        if not isinstance(value, dict) or value.keys() != _EVENT:
+        if not isinstance(value, dict) or value.keys() != EVENT:
             return None
         delta = value["delta"]
         index = value["index"]
@@ -183,9 +171,9 @@ class AnthropicDecoder(BlockDecoder):
         if not isinstance(delta, dict) or len(delta) != 2:
             return None
         kind = delta.get("type")
-        if not isinstance(kind, str) or kind not in _DELTAS:
+        if not isinstance(kind, str) or kind not in DELTAS:
             return None
-        name, event_type = _DELTAS[kind]
+        name, event_type = DELTAS[kind]
         text = delta.get(name)
         return ((event_type, index), text) if isinstance(text, str) else None
 
@@ -208,6 +196,7 @@ class AnthropicDecoder(BlockDecoder):
             self._take_end_of_message(value, data)
         elif kind == "message_stop":
             self._take_any_stop(value, value.get("message"))
+            self._take_missing(value.get("message") or value)
             self.started = self.finished = self.done = True
         elif kind != "ping":
             self.letters_beside += len(data)
@@ -238,6 +227,14 @@ class AnthropicDecoder(BlockDecoder):
     def _is_announced(self, block: _MessageBlock) -> bool:
         """Tell whether a block came with the announcement of the message, and nothing since."""
         return block.is_over and len(self.assembly.items.all) == self._announced
+
+    def _take_missing(self, message: Any) -> None:
+        """Take the blocks of a message that stands whole at its end, if none of their kind came."""
+        had = {block.kind for block in self.assembly.items.all}
+        for block in blocks_in(mapping_of(message).get("content"), type="text"):
+            if _KINDS.get(str(block.get("type")), block.get("type")) not in had:
+                self._take_block(-1, block, b"")
+                self._end(-1)
 
     def _report(self, usage: Any) -> None:
         """Take a report of the tokens so far."""
@@ -275,9 +272,9 @@ class AnthropicDecoder(BlockDecoder):
     def _take_delta(self, index: object, delta: Mapping[str, Any], data: bytes) -> None:
         """Take what is added to a block."""
         self.started = True
-        kind = delta.get("type") or _type_of(delta)
-        if isinstance(kind, str) and kind in _DELTAS:
-            name, event_type = _DELTAS[kind]
+        kind = delta.get("type") or type_of(delta)
+        if isinstance(kind, str) and kind in DELTAS:
+            name, event_type = DELTAS[kind]
             if isinstance(delta.get(name), str):
                 self.take_piece((event_type, index_of(index)), delta[name])
                 return
@@ -310,7 +307,7 @@ class AnthropicDecoder(BlockDecoder):
         if block is None:
             self.take_broken()  # arguments without a call
             return
-        piece = delta.get(_INPUT)
+        piece = delta.get(INPUT)
         if piece is None:
             piece = input_in(delta, "text")
         self.take_arguments(block, piece)

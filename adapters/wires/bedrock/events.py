@@ -24,6 +24,7 @@ from attrs import define, field
 from rungwise.adapters.wires.bedrock.signing import botocore
 from rungwise.adapters.wires.json_text import load, object_in
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventHandler, StreamReader
 
 _PRELUDE: Final = 12
@@ -36,6 +37,30 @@ _MOST_KNOWN: Final = 16
 """Kinds of events; Converse has seven, and its exceptions."""
 _PADDING: Final = re.compile(rb'"p": ?"[^"\\]*"')
 """The padding that hides the length of an event's text."""
+
+_NAMES: Final = frozenset(
+    {
+        "messageStart",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "contentBlockStop",
+        "messageStop",
+        "metadata",
+    }
+)
+_IN_BLOCK: Final = "contentBlockIndex"
+EVENTS: Final = Events(
+    marks=frozenset({*_NAMES, _IN_BLOCK, "role", "stopReason", "usage", "metrics"}),
+    names=_NAMES,
+    shapes=(
+        ("contentBlockDelta", frozenset({_IN_BLOCK, "delta"})),
+        ("contentBlockStart", frozenset({_IN_BLOCK, "start"})),
+        ("contentBlockStop", frozenset({_IN_BLOCK})),
+        ("messageStop", frozenset({"stopReason"})),
+        ("metadata", frozenset({"usage"})),
+    ),
+)
+"""The payloads of events, and the events themselves, which a gateway may put into a payload."""
 
 
 @define(eq=False, repr=False)
@@ -141,6 +166,8 @@ class FrameReader(StreamReader):
             return
         if b"\\u" in payload:
             handler.take_halves()
+        if name not in _NAMES or not EVENTS.is_usual(value):
+            name, value = _usual(name, value)
         event = {name: value}
         piece = handler.piece_in(event)
         if piece is None:
@@ -150,6 +177,18 @@ class FrameReader(StreamReader):
             self._alike.learn(b"", payload, piece, lambda other: handler.piece_in({name: other}))
             # pieces come with one kind of event alone, so what was learned before fits too
             self._learned = headers
+
+
+def _usual(name: str, payload: Any) -> tuple[str, Any]:
+    """Return the name and the payload of an event as Converse has them."""
+    if payload and not EVENTS.is_usual(payload):
+        payload = next(iter(EVENTS.events_in(payload)), payload)
+    if isinstance(payload, Mapping):
+        for inner in payload.keys() & EVENTS.names:
+            return inner, payload[inner]
+        if name not in EVENTS.names:
+            name = EVENTS.name_of(name) or EVENTS.shape_of(payload) or name
+    return name, payload
 
 
 def error_body(code: str, payload: bytes, message: Any) -> bytes:

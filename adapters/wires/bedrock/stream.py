@@ -38,6 +38,7 @@ from rungwise.adapters.wires.plain.parts import (
 from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
@@ -170,6 +171,8 @@ class ConverseDecoder(BlockDecoder):
     ITEM = _ConverseBlock
     KINDS = {"text": Text, "reasoningContent": Reasoning}  # noqa: RUF012 (never changed)
     CALLS = ("toolUse",)
+    READS_EVENTS = False
+    BODIES = Events(frozenset({"stopReason"}))
     STOP_REASONS = STOP_REASONS
 
     _usage: Usage | None = field(default=None, init=False)  # as the provider has counted

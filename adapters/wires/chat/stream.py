@@ -33,6 +33,7 @@ from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.provider_data import Aside, MediaSoFar, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.failures.failure import Failure
@@ -53,6 +54,13 @@ _OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
 _OF_CALL: Final = frozenset({"index", "id", "type", "function"})
 _OF_FUNCTION: Final = frozenset({"name", "arguments"})
 """All that a chunk with more arguments of a call may hold: no member of a provider's own."""
+_EVENTS: Final = Events(
+    frozenset({"choices"}),
+    around=(
+        ("delta", frozenset({*KINDS, "role", "tool_calls"})),
+        ("choices", frozenset({"delta", "message", "finish_reason"})),
+    ),
+)
 
 
 @define(eq=False, repr=False)
@@ -60,6 +68,7 @@ class ChatDecoder(StreamDecoder):
     """Turn the bytes of one streamed chat completion into deltas, and then into a reply."""
 
     ITEM = ChatCall
+    EVENTS = BODIES = _EVENTS
     ENDS_IN_DONE = True
 
     _own: OwnMembers = field(factory=OwnMembers, init=False)
@@ -321,6 +330,7 @@ class ChatDecoder(StreamDecoder):
                 choice, choice.get("delta"), choice.get("message"), value
             )
             if finish and finish != "null":
+                self.take_finish()
                 self._finish = settled(self._finish, finish, STOP_REASONS)
                 self.done = stop_of(self._finish, STOP_REASONS)[0] != "error"
             self._take_choice(choice)

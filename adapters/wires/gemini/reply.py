@@ -13,6 +13,7 @@ from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in,
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import blocks_in, list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.fsm.replies.assembly.assembly import Kind
 from rungwise.fsm.replies.failures.failure import Failure, Reason
 from rungwise.fsm.replies.parts import (
@@ -69,6 +70,15 @@ FAILURES: Final[Mapping[str, Reason]] = {
 """The finish reasons that are failures."""
 ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURES, "error")}
 """All finish reasons with a known meaning."""
+
+EVENTS: Final = Events(
+    frozenset({"candidates", "promptFeedback"}),
+    around=(
+        ("content", frozenset({"parts", "text"})),
+        ("candidates", frozenset({"content", "finishReason"})),
+    ),
+)
+"""What events and bodies look like."""
 
 
 def failure_of(word: str | None, message: str) -> Failure | None:

@@ -26,6 +26,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.gemini.reply import (
     ENDS,
+    EVENTS,
     STOP_REASONS,
     Checkpoint,
     GatheredCall,
@@ -91,6 +92,8 @@ _WEIGHT: Final = 300
 @define(eq=False, repr=False)
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from GenerateContentResponse objects; `StreamDecoder` does the rest."""
+
+    EVENTS = BODIES = EVENTS
 
     _events: EventReader = field(init=False)
     _order: list[TextBlock | GatheredCall | Part] = field(factory=list, init=False)
@@ -215,6 +218,7 @@ class GeminiDecoder(StreamDecoder):
                 return
             self._take_part(part)
         if finish and not self._is_blocked:
+            self.take_finish()
             self._finish = settled(self._finish, finish, ENDS)
             self.done = True
             self._message = text_in(candidate, "finishMessage") or self._message
@@ -388,10 +392,8 @@ class GeminiDecoder(StreamDecoder):
             if not isinstance(each, dict) or reader.finished:
                 continue
             data = b""  # only read for an error
-            if len(objects) == 1:
-                data = body
-            elif "error" in each:
-                data = as_json(each).encode()
+            if "error" in each:
+                data = body if len(objects) == 1 else as_json(each).encode()
             reader.take_value(each, data, is_error=False)
         if not reader.started and not reader.error and not reader._usage:
             return malformed("the body has no usable candidate")

@@ -35,6 +35,7 @@ from rungwise.adapters.wires.plain.parts import (
 from rungwise.adapters.wires.provider_data import Aside, MediaSoFar
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.ndjson import LineReader
 from rungwise.fsm.replies.assembly.assembly import WEIGHT, Kind
 from rungwise.fsm.replies.failures.failure import Failure
@@ -85,6 +86,10 @@ _ABOUT: Final = frozenset({"model", "remote_model", "remote_host", "created_at",
 _MESSAGE: Final = frozenset({"role", "content", "thinking"})
 """All members of its message."""
 _LISTS: Final = frozenset({"logprobs"})
+_EVENTS: Final = Events(
+    frozenset({"message"}),
+    around=(("message", frozenset({"content", "thinking", "tool_calls"})),),
+)
 
 
 def _message_in(value: Mapping[str, Any]) -> Any:
@@ -109,6 +114,9 @@ def _text_in(value: Mapping[str, Any], message: Any) -> str:
 class OllamaDecoder(StreamDecoder):
     """Turn the lines of one streamed reply into deltas, and at its end into a reply."""
 
+    EVENTS = BODIES = _EVENTS
+    READS_EVENTS = False
+
     _calls: list[RawCall] = field(factory=list, init=False)
     _media: MediaSoFar = field(factory=MediaSoFar, init=False)
     _aside: Aside = field(factory=Aside, init=False)
@@ -127,7 +135,12 @@ class OllamaDecoder(StreamDecoder):
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the piece of a line that holds nothing but text or reasoning, as most do."""
-        if not self.started or value.get("done") is not False or not value.keys() <= _ABOUT:
+        if (
+            not isinstance(value, dict)
+            or not self.started
+            or value.get("done") is not False
+            or not value.keys() <= _ABOUT
+        ):
             return None
         message = value.get("message")
         if not isinstance(message, dict) or not message.keys() <= _MESSAGE:

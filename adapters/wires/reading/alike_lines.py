@@ -18,7 +18,7 @@ from rungwise.fsm.replies.assembly.order import Order
 Piece = tuple[Any, str]
 """The kind of a text, and the text."""
 
-_NUMBER: Final = re.compile(rb'"sequence_number": ?(\d+)')
+_NUMBER: Final = re.compile(rb'"sequence_number": ?"?(\d+)')
 _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes the search go back
 
 

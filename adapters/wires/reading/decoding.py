@@ -1,7 +1,6 @@
 """Read a streamed reply: what the decoders of all protocols share.
 
-`StreamDecoder` gathers text. `BlockDecoder` is for the protocols whose replies come in indexed
-blocks.
+`StreamDecoder` gathers text; `BlockDecoder` is for protocols whose replies come in blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any, ClassVar, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.backend import Decoder
 from rungwise.adapters.wires.counts import COUNTING, counted, counted_in, more_of
 from rungwise.adapters.wires.draft import (
     NO_END,
@@ -25,10 +23,12 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import as_json, framed, load
+from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.bodies import BodyDecoder
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, doubted, holds_a_call
+from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, Doubts, holds_a_text
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
 from rungwise.fsm.replies.failures.bare import is_bare_error
@@ -42,24 +42,23 @@ SPARE: Final = 8192
 
 
 @define(eq=False, repr=False)
-class StreamDecoder(Decoder):
+class StreamDecoder(BodyDecoder):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
     A protocol says in `piece_in` which events hold only a piece of text, in `take_event` what any
-    other event adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole
-    body is. Texts grow in blocks, each under the key that its pieces name; a block is there from
-    its first piece on, in that order.
+    other event adds, and in `reply` how all of it becomes a reply. Texts grow in blocks, each under
+    the key that its pieces name, in the order of their first pieces.
     """
 
     ITEM: ClassVar[type[Any]] = Item
     """The class of its items."""
 
+    EVENTS: ClassVar[Events] = Events()
+    """What the events of its streams look like."""
+
     ENDS_IN_DONE: ClassVar[bool] = False
     """Whether `[DONE]` is the terminal event of the protocol; gateways add it to any stream."""
 
-    # the response's headers, for the classification of an error inside the stream
-    headers: Mapping[str, str]
-    provider: str = ""  # whose reply it is
     finished: bool = field(default=False, init=False)
     unshown: int = field(default=0, init=False)
     letters_beside: int = field(default=0, init=False)
@@ -73,7 +72,8 @@ class StreamDecoder(Decoder):
     error: Failure | None = field(default=None, init=False)
     _counts: Usage | None = field(default=None, init=False)  # the tokens that any event counted
     _counted_at: int = field(default=0, init=False)  # the characters that had come by then
-    _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
+    _has_finish: bool = field(default=False, init=False)  # whether this event says why it ended
+    _doubts: Doubts = field(factory=Doubts, init=False)
     _reader: StreamReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -106,6 +106,10 @@ class StreamDecoder(Decoder):
     ) -> None:
         """Take the object of any other event."""
 
+    def name_of(self, value: Mapping[str, Any]) -> str:
+        """Return the name of an event whose own is not known, by what has come before; or ""."""
+        return ""
+
     @abstractmethod
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together.
@@ -114,42 +118,6 @@ class StreamDecoder(Decoder):
             is_cut: whether it broke off before its end.
             cause: what cut it, if that is known.
         """
-
-    def whole(self, body: bytes) -> Reply | Failure:
-        """Read a whole body with a status of success, which may also come instead of a stream."""
-        try:
-            value = load(body)
-        except ValueError:
-            return self._lines(body)
-        if not isinstance(value, dict):
-            return self.read_other(value, body)
-        reply = self.read_object(value, body)
-        if isinstance(reply, Reply):
-            if not reply.tool_calls and MAY_HOLD_A_CALL.search(body) and holds_a_call(value):
-                reply = doubted(reply)
-            if reply.usage.estimated:
-                return counted(reply, counted_in(value), is_all=True)
-            return reply
-        if reply.reason == "malformed" and is_bare_error(value):
-            return classified(None, self.headers, body)
-        return reply
-
-    def _lines(self, body: bytes) -> Reply | Failure:
-        """Read a body that is no JSON as a whole: the events of a stream, with no frame around."""
-        events = framed(body) if isinstance(self._reader, EventReader) else b""
-        if not events:
-            return malformed("the body is not JSON, or too much of it")
-        lines = type(self)(self.headers, self.provider)
-        lines.feed(events)
-        return lines.close()
-
-    @abstractmethod
-    def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
-        """Read the JSON object of a whole body."""
-
-    def read_other(self, value: object, body: bytes) -> Reply | Failure:
-        """Read a whole body that is JSON and no object."""
-        return malformed("the body is not a JSON object")
 
     @property
     def written_beside(self) -> int:
@@ -214,8 +182,7 @@ class StreamDecoder(Decoder):
         reply = self.reply(is_cut=False, cause=None)
         if isinstance(reply, Failure):
             return reply
-        if self._saw_call:
-            reply = doubted(reply)
+        reply = self._doubts.applied_to(reply, self.assembly.written)
         return counted(reply, self._counts, is_all=self._counted_at == self.assembly.written)
 
     # what the reader hands over
@@ -224,13 +191,39 @@ class StreamDecoder(Decoder):
         """Take a piece of the text or of the reasoning."""
         self.assembly.piece(kind, text)
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
-        """Take an event, and note the tokens that it counts and the calls that it may hold."""
-        self.take_event(value, data, is_error=is_error)
-        if not self._saw_call and MAY_HOLD_A_CALL.search(data):
-            self._saw_call = holds_a_call(value)
-        if COUNTING.isdisjoint(value):
-            return
+    def take_value(self, value: Any, data: bytes, *, is_error: bool) -> None:
+        """Take an event, or the events in a value, and note its tokens and the calls in it."""
+        events = [value]
+        if not is_error and not self.EVENTS.is_usual(value):
+            events = self._events_in(value, data)
+        for event in events:
+            if self.finished:
+                return
+            self.take_event(event, data, is_error=is_error)
+            if self._has_finish:
+                self._has_finish = False
+                self.assembly.flush()
+                self._doubts.written_at_end = self.assembly.written
+            if MAY_HOLD_A_CALL.search(data):
+                self._doubts.look_at(event)
+            if not COUNTING.isdisjoint(event):
+                self._count(event)
+
+    def _events_in(self, value: Any, data: bytes) -> list[Mapping[str, Any]]:
+        """Return the events in a value that is none as it stands, each under its name."""
+        named: list[Mapping[str, Any]] = []
+        for event in self.EVENTS.events_in(value):
+            if not self.EVENTS.is_usual(event) and (name := self.name_of(event)):
+                event = {**event, "type": name}
+            if not self.EVENTS.is_own(event) and holds_a_text(event):
+                self._doubts.has_unread = True
+            named.append(event)
+        if not named:
+            self.take_stray(data, None)
+        return named
+
+    def _count(self, value: Mapping[str, Any]) -> None:
+        """Note the tokens that an event counts."""
         if found := counted_in(value):
             self.assembly.flush()
             self._counts = more_of(self._counts, found)
@@ -243,6 +236,10 @@ class StreamDecoder(Decoder):
             item.arguments.has_objects = item.arguments.has_objects or piece is not None
             piece = arguments_of(piece)
         self.assembly.arguments(item, piece)
+
+    def take_finish(self) -> None:
+        """Note that this event says why the reply has ended: no piece belongs behind it."""
+        self._has_finish = True
 
     def take_error(self, data: bytes) -> None:
         """End at an error from the provider."""
@@ -267,7 +264,7 @@ class StreamDecoder(Decoder):
         has_halves = self.assembly.has_halves
         self.assembly = Assembly(self.ITEM)
         self.assembly.has_halves = has_halves
-        self._saw_call = False
+        self._doubts = Doubts()
 
     def take_halves(self) -> None:
         """Note that strings may hold half a surrogate pair from now on."""
@@ -382,6 +379,7 @@ class BlockDecoder(StreamDecoder):
 
     def _take_stop(self, reason: object) -> None:
         """Take a finish reason; a proxy may send a second one."""
+        self.take_finish()
         self._stop = settled(self._stop, reason, self.STOP_REASONS)
         self.done = stop_of(self._stop, self.STOP_REASONS)[0] is not None
 

@@ -53,7 +53,7 @@ class LineReader(LineSplitter):
             bare = bare.removeprefix(_BOM).lstrip()
         if not bare:
             return
-        if self._is_other or not bare.startswith(b"{"):
+        if self._is_other or not bare.startswith((b"{", b"[{")):
             if self.is_stream:
                 handler.take_stray(line, None)
             else:

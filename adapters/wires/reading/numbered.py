@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
 from rungwise.fsm.replies.assembly.order import Disorder, Order
 
+_LONGEST: Final = 16
+"""No number of an event has as many digits."""
 Event = tuple[dict[str, Any], bytes]
 """The object of an event, and the bytes that it came as."""
 
@@ -34,6 +36,8 @@ class NumberedReader(EventReader):
 
     def _take_object(self, value: dict[str, Any], data: bytes, handler: EventHandler) -> None:
         number = value.get("sequence_number")
+        if isinstance(number, str) and number.isdecimal() and len(number) < _LONGEST:
+            number = int(number)
         if type(number) is not int:
             self._hand_over([*self._order.release(), (value, data)], handler)
             return

@@ -65,6 +65,8 @@ _ERROR: Final = b"error"
 _ERROR_LINE: Final = b"error:"  # llama.cpp's, often as the first line
 _FIELDS: Final = (b":", b"id:", b"retry:")
 _OBJECT: Final = (b" {", b"{")
+_VALUES: Final = (b"{", b"[", b'"')
+"""How JSON begins that may hold events."""
 _FRAMES: Final = re.compile(rb"^(?:\s*data:)+")
 """What some proxies put before the data of an event that was framed already
 [paiml/aprender#2015, openclaw/openclaw#96497]."""
@@ -321,7 +323,7 @@ class EventReader(LineSplitter):
         self._pending.clear()
         is_error = self._name == _ERROR
         self._name = b""
-        if not _is_object(data):
+        if not data.lstrip().startswith(_VALUES):
             if is_error and data.strip() not in (b"", b"null"):
                 handler.take_error(data)
             else:
@@ -332,6 +334,8 @@ class EventReader(LineSplitter):
         except ValueError:
             if is_error:
                 handler.take_error(data)
+            elif not _is_object(data):
+                handler.take_stray(data, None)
             elif not is_cut:
                 handler.take_broken()
         else:

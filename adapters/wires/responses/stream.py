@@ -21,8 +21,17 @@ from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, text_in, text_of_blocks
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.numbered import NumberedReader
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.adapters.wires.responses.events import (
+    ARGUMENTS,
+    DELTAS,
+    ENDS,
+    EVENTS,
+    WHOLES,
+    name_by_shape,
+)
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
     TEXTS,
@@ -53,31 +62,6 @@ _WEIGHT: Final = 500
 """The bytes that an item counts for, without its text."""
 _LARGEST_INDEX: Final = 100_000
 """No reply has as many items, or as many parts in an item."""
-_ENDS: Final = {
-    "response.completed": "completed",
-    "response.done": "completed",  # a gateway's name for it [jlcodes99/cockpit-tools#2328]
-    "response.incomplete": "incomplete",
-    "response.failed": "failed",
-    "response.cancelled": "cancelled",
-}
-"""The events that end a stream, with the status that each means."""
-
-_PLACES: Final = {
-    "response.output_text": ("text", "content_index"),
-    "response.reasoning_summary_text": ("summary", "summary_index"),
-    "response.reasoning_text": ("content", "content_index"),
-}
-"""The events of texts: the key of the text in its item, and the member of the event that holds its
-index there."""
-_DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
-_WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
-_ARGUMENTS: Final = {
-    "response.function_call_arguments.delta": ("function_call", "delta"),
-    "response.custom_tool_call_input.delta": (CUSTOM, "delta"),
-    "response.function_call_arguments.done": ("function_call", "arguments"),
-    "response.custom_tool_call_input.done": (CUSTOM, "input"),
-}
-"""The events of arguments: what calls they belong to, and the member that holds them."""
 
 
 @define(eq=False, repr=False)
@@ -85,6 +69,8 @@ class ResponsesDecoder(StreamDecoder):
     """Turn the bytes of one streamed response into deltas, and at its end into a reply."""
 
     ITEM = ResponseItem
+    EVENTS = EVENTS
+    BODIES = Events(frozenset({"output", "output_text"}))
 
     _events: EventReader = field(init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
@@ -107,9 +93,9 @@ class ResponsesDecoder(StreamDecoder):
             if type(at) is not int or type(text) is not str or not text:
                 return None
             item = self.assembly.items.known(value.get("item_id"), at)
-            if name in _ARGUMENTS:
-                return (item, text) if _ARGUMENTS[name][1] == "delta" else None
-            key, place = _DELTAS[name]
+            if name in ARGUMENTS:
+                return (item, text) if ARGUMENTS[name][1] == "delta" else None
+            key, place = DELTAS[name]
             index = value[place]
             if type(index) is not int or value.get("logprobs"):
                 return None
@@ -135,9 +121,9 @@ class ResponsesDecoder(StreamDecoder):
             self.take_error(data)
         elif not isinstance(kind, str):
             self.letters_beside += len(data)
-        elif kind in _DELTAS or kind in _WHOLES:
+        elif kind in DELTAS or kind in WHOLES:
             self._take_text(kind, value)
-        elif kind in _ARGUMENTS:
+        elif kind in ARGUMENTS:
             self._take_arguments(kind, value)
         elif kind in ("response.refusal.delta", "response.refusal.done"):
             self._take_refusal(value)
@@ -153,12 +139,12 @@ class ResponsesDecoder(StreamDecoder):
             if kind == "response.created" and self.assembly.items.all:
                 self.start_over()
                 self._events.forget()
-            if kind in _ENDS:
+            if kind in ENDS:
                 self._raw = raw_of(value["response"], data)
                 if self._raw is not None:
                     self.assembly.held += weight_of(data)
             self._take_response(kind, value["response"])
-        elif kind in _ENDS:
+        elif kind in ENDS:
             self._take_response(kind, dict(value))
         else:
             # what a tool of the provider's does; what the model writes there is paid for like any
@@ -190,6 +176,10 @@ class ResponsesDecoder(StreamDecoder):
 
     # where things belong
 
+    def name_of(self, value: Mapping[str, Any]) -> str:
+        """Return the name of an event whose own is not known, or ""."""
+        return name_by_shape(value, self.assembly.items)
+
     def _item(self, value: Mapping[str, Any], kind: str, *, begins: bool = False) -> Any:
         """Return the item of an event; see `Items.find`."""
         self.started = True
@@ -219,8 +209,8 @@ class ResponsesDecoder(StreamDecoder):
             value: the event.
             is_over: whether the whole of it ends the text; else, it announces it.
         """
-        is_whole = name in _WHOLES
-        key, member = _WHOLES[name] if is_whole else _DELTAS[name]
+        is_whole = name in WHOLES
+        key, member = WHOLES[name] if is_whole else DELTAS[name]
         item = self._item(value, "message" if key == "text" else "reasoning")
         index = _index(value.get(member))
         kind = self._kind(item, key, index)
@@ -259,7 +249,7 @@ class ResponsesDecoder(StreamDecoder):
 
     def _take_arguments(self, name: str, value: Mapping[str, Any]) -> None:
         """Take a piece of the arguments of a call, or the whole of them."""
-        kind, member = _ARGUMENTS[name]
+        kind, member = ARGUMENTS[name]
         item = self._item(value, kind)
         if member == "delta":
             self.take_arguments(item, input_in(value, member))
@@ -372,7 +362,7 @@ class ResponsesDecoder(StreamDecoder):
     def _take_response(self, name: str, response: dict[str, Any]) -> None:
         """Take the latest version of the response, and end with it if the event says so."""
         self.started = True
-        status = _ENDS.get(name)
+        status = ENDS.get(name)
         if status is not None:
             self._take_output(items_in(response))
         for key in ABOUT:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.fsm.replies.assembly.gathered import MOST_LATE
 from rungwise.fsm.replies.text.contents import is_json, json_in, without_halves
 from rungwise.fsm.replies.text.held import HeldText
 from rungwise.fsm.replies.text.scanning import ObjectScanner
@@ -43,10 +44,15 @@ class Arguments:
     _new: list[str] = field(factory=list, init=False)  # pieces that are not joined yet
     _beginnings: list[int] = field(factory=list, init=False)  # of pieces that begin an object
     _text: HeldText = field(factory=HeldText, init=False)
+    _late: int = field(default=0, init=False)  # pieces behind all of them that are looked for
     _scanner: ObjectScanner = field(factory=ObjectScanner, init=False)
 
     def add(self, piece: str) -> None:
-        """Take the next piece."""
+        """Take the next piece; behind all of them, one that is some of them is late."""
+        if self._late:
+            self._late -= 1
+            if piece in self.written:
+                return
         if piece.startswith("{") and len(self._beginnings) < _MOST_PIECES:
             self._beginnings.append(self.size)
         self.size += len(piece)
@@ -66,7 +72,9 @@ class Arguments:
         self._beginnings.clear()
         self._text = HeldText()
         self._scanner = ObjectScanner()
+        self._late = 0
         self.add(whole)
+        self._late = MOST_LATE
 
     @property
     def is_whole(self) -> bool:

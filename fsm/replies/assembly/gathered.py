@@ -24,7 +24,8 @@ A text that stands in the announcement of its item, where protocols have none, i
 all of it, which the pieces say once more [LiteLLM 1.95, in front of chat models]. So pieces are
 held as long as they say what the announcement said: `announce`.
 
-A protocol that sends the whole text behind its pieces decides all of this: `settle`.
+A protocol that sends the whole text behind its pieces decides all of this: `settle`. A piece that
+comes behind that and is some of it was late.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
 
 ENOUGH: Final = 30
 """Characters of a text that are no coincidence."""
+MOST_LATE: Final = 64
+"""The most pieces behind a whole text that are looked for in it."""
 MOST_HELD: Final = 64
 """The most characters of a piece that is held until the next one comes."""
 
@@ -58,6 +61,7 @@ class GatheredText:
     _first: int = field(default=0, init=False)  # characters of the first piece
     _copy: str = field(default="", init=False)  # a piece that is all of the text over again
     _announced: str = field(default="", init=False)  # the text that pieces may say once more
+    _late: int = field(default=0, init=False)  # pieces behind the whole text that are looked for
     _again: int = field(default=0, init=False)  # characters that they have said of it
 
     @property
@@ -85,6 +89,10 @@ class GatheredText:
 
     def add(self, pieces: Sequence[str]) -> str:
         """Take the next pieces, and return what may be handed out of them."""
+        if self._late:
+            pieces = self._behind_settled(pieces)
+            if not pieces:
+                return ""
         if self._announced:
             pieces = self._behind_announcement("".join(pieces))
             if not pieces:
@@ -118,6 +126,7 @@ class GatheredText:
             before = self.text
         self._ended()
         self._copy = ""
+        self._late = MOST_LATE
         text = without_halves(text)
         if before is None or not text.startswith(before):
             self._replace(text)
@@ -125,6 +134,13 @@ class GatheredText:
         new = text[len(before) :]
         self._text.write(new)
         return new
+
+    def _behind_settled(self, pieces: Sequence[str]) -> list[str]:
+        """Return what is new in pieces that come behind the whole text."""
+        whole = self._text.getvalue()
+        late = self._late
+        self._late = max(0, late - len(pieces))
+        return [piece for piece in pieces[:late] if piece not in whole] + [*pieces[late:]]
 
     def follow(self, message: str, *, is_last: bool) -> str:
         """Return what a whole message adds to the text, without writing it.
