@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 from collections.abc import Iterable
 from functools import partial
 from importlib.util import find_spec
@@ -14,20 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rungwise.adapters.cli.backends import VARIABLE, clients_in
-from rungwise.adapters.cli.output import bad_input, complain, note, put
-from rungwise.adapters.cli.serve import pointers, refuse_address
+from rungwise.adapters.cli.output import bad_input, complain, note
 from rungwise.adapters.cli.shared_options import number_option, store_option
-from rungwise.adapters.cli.workers.supervisor import (
-    end_with_parent,
-    refuse_unshared,
-    reload_of_all,
-    run_workers,
-)
+from rungwise.adapters.cli.workers.http_server import run_workers, serve_app
 from rungwise.fsm.values.files import toml_of_file
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from rungwise.adapters.client import Client
     from rungwise.adapters.gateway.proxy import Proxy
     from rungwise.adapters.gateway.serving.keys import ClientKey, Keys
@@ -165,75 +155,30 @@ def proxy(
       1  the workers die again and again
       2  the file cannot be read, or the port is taken
     """
-    for name, seconds in (("--drain", drain), ("--ping", options["ping"])):
-        if seconds != seconds:  # nan passes for any range
-            bad_input(f"{name} must be a number of seconds")
+    _check_seconds(drain=drain, ping=options["ping"])
     keys = _keys(key_folder, client_key_env)
-    is_one_of_many = workers > 1 or worker_port is not None
-    app = _reloading_app(
-        chains,
-        keys,
-        max_connections,
-        store,
-        shares_budgets=store is not None or not is_one_of_many,
-        **options,
-    )
+    app = _reloading_app(chains, keys, max_connections, workers, store, **options)
     if not keys.is_wanted:
         _refuse_others(host, options["origins"])
     if workers > 1 and worker_port is None:
-        refuse_unshared(app.gateway.chains, store)
-        return run_workers(host, port, workers, drain, _announce)
-    _serve(app, host, port, worker_port, drain=drain, most=max_connections)
+        return run_workers(host, port, workers, drain, is_alone=store is None)
+    serve_app(app, host, port, worker_port, drain=drain, most=max_connections)
     return 0
 
 
-def _serve(
-    app: Proxy,
-    host: str,
-    port: int,
-    worker_port: int | None,
-    *,
-    drain: float,
-    most: int,
-) -> None:
-    """Serve until a signal ends it, and a worker until its parent dies.
-
-    Arguments:
-        app: what it serves.
-        host, port: the address.
-        worker_port: the port that a worker shares; None if this is no worker.
-        drain: for how many seconds calls may go on after SIGTERM.
-        most: how many requests may run at once.
-    """
-    is_worker = worker_port is not None
-    listening = _listen(host, worker_port or port, is_shared=is_worker)
-    server = _server(app, drain, most, is_worker=is_worker)
-    if is_worker:
-        end_with_parent(server)
-        if app.reload is not None:
-            app.reload = reload_of_all(app.reload)
-        put("it listens\n")
-    else:
-        _announce(host, listening.getsockname()[1])
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
-
-
-def _announce(host: str, port: int) -> None:
-    """Print the base URL, and how to point each SDK at it."""
-    base_url = f"http://{host}:{port}/v1"
-    put(f"{base_url}\n")
-    for pointer in pointers(base_url, of_gateway=True):
-        note(f"  {pointer}", dim=True)
+def _check_seconds(**seconds: float) -> None:
+    """Refuse what is no number, and passes for any range."""
+    for name, value in seconds.items():
+        if value != value:
+            bad_input(f"--{name} must be a number of seconds")
 
 
 def _reloading_app(
     path: str,
     keys: Keys,
     most: int,
+    workers: int,
     store: str | None,
-    *,
-    shares_budgets: bool,
     **options: Any,
 ) -> Proxy:
     """Make the application for a file, which it can read again.
@@ -241,8 +186,8 @@ def _reloading_app(
     Arguments:
         path: of the file.
         keys, most, options: as for `_app`.
+        workers: how many processes serve it.
         store: the URL by which processes share health, quotas and budgets; None for none.
-        shares_budgets: whether a budget of a key is one, however many workers there are.
     """
     if find_spec("uvicorn") is None:
         bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
@@ -252,7 +197,7 @@ def _reloading_app(
     read = partial(_read, path, max_connections=most, store=store)
     clients, listed = read()
     app = _app(clients, keys, most, **options)
-    Reloading(app, read, shares_budgets=shares_budgets).begin(clients, listed)
+    Reloading(app, read, workers > 1 and store is None).begin(clients, listed)
     return app
 
 
@@ -272,88 +217,6 @@ def _refuse_others(host: str, origins: Iterable[str]) -> None:
             f"--host {host} can be reached by others: name the variable that holds a key with "
             "--client-key-env, or give keys in the file or with --keys"
         )
-
-
-def _listen(
-    host: str,
-    port: int,
-    *,
-    is_shared: bool = False,
-) -> socket.socket:
-    """Return a socket whose connections send at once.
-
-    asyncio sets the option only on sockets that it makes itself.
-
-    Arguments:
-        host, port: the address.
-        is_shared: whether other processes listen there, too.
-    """
-    try:
-        listening = socket.create_server((host, port), backlog=2048, reuse_port=is_shared)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        refuse_address(error, host, port)
-    return listening
-
-
-def _server(
-    app: Proxy,
-    drain: float,
-    most: int,
-    *,
-    is_worker: bool = False,
-) -> uvicorn.Server:
-    """Return a server that ends what still runs some time after SIGTERM.
-
-    Arguments:
-        app: what it serves.
-        drain: for how many seconds calls may go on after SIGTERM.
-        most: how many requests may run at once.
-        is_worker: whether a parent tells the user what happens, and SIGINT alone ends what runs.
-    """
-    import asyncio
-    import signal
-
-    import uvicorn
-
-    from rungwise.adapters.gateway.connections import guarded
-    from rungwise.adapters.gateway.serving.reload import reload_at_hangup
-
-    reload = app.reload
-
-    class Draining(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if reload is not None:
-                reload_at_hangup(reload, complain)
-
-        def handle_exit(self, sig: int, frame: Any) -> None:
-            if self.should_exit:
-                if sig == signal.SIGINT or not is_worker:
-                    asyncio.get_running_loop().call_soon_threadsafe(app.end)
-                return
-            self.should_exit = (
-                True  # without uvicorn's own, which raises the signal again at the end
-            )
-            if not is_worker:
-                note(f"ending; what runs has {drain:g} s, or press Ctrl-C again")
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            asyncio.get_running_loop().call_later(drain, app.end)
-            await super().shutdown(sockets)
-
-    connections = 4 * most + 100  # idle ones too
-    config = uvicorn.Config(
-        app,
-        http=guarded(connections, app.knows),
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=2 * connections,  # with the strangers
-        timeout_graceful_shutdown=int(drain) + 2,
-    )
-    return Draining(config)
 
 
 def _app(

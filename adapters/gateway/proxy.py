@@ -78,6 +78,8 @@ class Proxy(Asgi):
     cors: Cors | None = None  # the origins whose pages may ask
     # reads the chains again, or raises a ConfigurationError; None if they are of no file
     reload: Callable[[], Awaitable[None]] | None = None
+    # has the other processes that serve the same address read them again, too
+    reload_others: Callable[[], object] = bool
     _count: int = field(default=0, init=False)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,6 +172,7 @@ class Proxy(Asgi):
         assert self.reload is not None
         try:
             await self.reload()
+            self.reload_others()
         except ConfigurationError as error:
             raise Problem.saying(409, f"everything is as before: {error}") from None
         return json_response({"status": "reloaded"})

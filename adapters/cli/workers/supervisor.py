@@ -12,8 +12,7 @@ it would be after a bare fork.
 * **The end.** Each worker has a session of its own, so Ctrl-C in a terminal reaches the parent
   alone, which passes it on as SIGTERM; a second one goes on as SIGINT, which ends what still runs.
   systemd sends SIGTERM to every process by default, so a worker takes any number of them for one.
-* **SIGHUP** goes on to each worker. A request to reload reaches one of them, which reads the file,
-  and sends SIGHUP to the parent.
+* **SIGHUP** goes on to each worker.
 * **The parent's death.** The parent holds the other end of each worker's stdin. Where it dies, even
   by SIGKILL, the worker reads the end of the file, and drains.
 * **A worker's death.** The worker starts again at once. If it had not lived for long, it waits
@@ -29,24 +28,17 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import define, field
 
 from rungwise.adapters.cli.output import bad_input, complain, note
 from rungwise.adapters.cli.serve import refuse_address
-
-if TYPE_CHECKING:
-    import uvicorn
-
-    from rungwise.adapters.client import Client
 
 METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The variable by which Prometheus's client knows the folder for the metrics of many processes."""
@@ -123,33 +115,6 @@ class WorkerProcess:
             complain(f"a worker ended ({self.process.returncode}); it starts again in {rest:g} s")
         if now >= self._rests_until:
             self.start()
-
-
-def run_workers(
-    host: str,
-    port: int,
-    number: int,
-    drain: float,
-    announce: Callable[[str, int], None],
-) -> int:
-    """Serve an address by workers until a signal ends them, and return the exit code.
-
-    Arguments:
-        host: the address.
-        port: the port, or 0 for a free one.
-        number: how many workers there are.
-        drain: for how many seconds calls may go on after SIGTERM.
-        announce: called with the address once all of them listen.
-    """
-    with held_port(host, port) as held:
-        name, *arguments = sys.argv[1:]
-        worker = ["-m", "rungwise", name, "--worker-port", str(held), *arguments]
-        return supervise(
-            [sys.executable, *worker],
-            number,
-            drain,
-            lambda: announce(host, held),
-        )
 
 
 def supervise(
@@ -242,44 +207,3 @@ def held_port(host: str, port: int) -> Iterator[int]:
         except OSError as error:
             refuse_address(error, host, port)
         yield port
-
-
-def end_with_parent(server: uvicorn.Server) -> None:
-    """Let a worker drain where its parent dies."""
-
-    def wait() -> None:
-        os.read(0, 1)  # stdin, which the parent never writes to
-        server.should_exit = True
-
-    Thread(target=wait, daemon=True).start()
-
-
-def reload_of_all(reload: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-    """Return what a request to reload does in a worker: it reads the file, and if that has no
-    mistake, has the parent tell all workers to do so.
-
-    Arguments:
-        reload: reads the file again in this worker; raises a ConfigurationError for a mistake.
-    """
-    parent = os.getppid()
-
-    async def reload_all() -> None:
-        await reload()
-        if os.getppid() == parent:  # else it has died, and this worker drains
-            os.kill(parent, signal.SIGHUP)
-
-    return reload_all
-
-
-def refuse_unshared(clients: Mapping[str, Client], store: str | None) -> None:
-    """Refuse quotas without a store: they would be as many times too large as there are workers."""
-    if store is not None:
-        return
-    for client in clients.values():
-        for backend in client.chain:
-            if backend.quota is not None:
-                bad_input(
-                    f"the quota of {backend.name} would be one of each worker: name a Redis server "
-                    "with --store, by which the workers share it"
-                )
-    note("without --store, each worker finds out by itself which backends are down", dim=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
@@ -27,6 +28,9 @@ Read = Callable[[], tuple[Chains, list[ClientKey]]]
 """Read the file: the clients by the names of their chains, and the keys."""
 
 
+_SHARED: Final = "name a Redis server with --store, by which the workers share it"
+
+
 def with_default(clients: Chains) -> dict[str, Client]:
     """Return the chains of a file, with `default` or the only one for every other model."""
     chains = dict(clients)
@@ -36,21 +40,19 @@ def with_default(clients: Chains) -> dict[str, Client]:
     return chains
 
 
-def check_by(chains: Chains, *, shares_budgets: bool = True) -> Check:
-    """Return what refuses a key that names no chain of these, whose money has no prices, or whose
-    budget would be one of each worker.
+def check_by(chains: Chains, *, are_alone: bool) -> Check:
+    """Return what refuses a key that names no chain of these, or whose budget cannot be kept.
 
     Arguments:
         chains: those that there are.
-        shares_budgets: whether a budget is one, however many workers there are.
+        are_alone: whether several processes serve them, which share nothing.
     """
 
     def check(key: ClientKey) -> None:
         caller = key.caller
-        if caller.within is not None and not shares_budgets:
+        if caller.within is not None and are_alone:
             raise ConfigurationError(
-                f"key.{caller.name}: its budget would be one of each worker: name a Redis server "
-                "with --store, by which the workers share it"
+                f"key.{caller.name} has a budget, and each worker would have one: {_SHARED}"
             )
         names = [name for name in chains if name != ANY]
         for name in caller.chains or ():
@@ -72,6 +74,16 @@ def check_by(chains: Chains, *, shares_budgets: bool = True) -> Check:
     return check
 
 
+def check_quotas(chains: Chains) -> None:
+    """Refuse quotas: they would be as many times too large as there are processes."""
+    for client in chains.values():
+        for backend in client.chain:
+            if backend.quota is not None:
+                raise ConfigurationError(
+                    f"the quota of {backend.name} would be one of each worker: {_SHARED}"
+                )
+
+
 @define(eq=False)
 class Reloading:
     """Let a proxy serve a file as it is now.
@@ -79,16 +91,13 @@ class Reloading:
     Arguments:
         app: the proxy.
         read: reads the file, in a thread.
-        shares_budgets: whether a budget of a key is one, however many workers there are.
+        are_alone: whether several processes serve it, which share nothing.
     """
 
     app: Proxy
     read: Read
-    shares_budgets: bool = field(default=True, kw_only=True)
+    are_alone: bool = False
     _lock: anyio.Lock = field(factory=anyio.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.app.reload = self.again
 
     def begin(self, clients: Chains, listed: list[ClientKey]) -> None:
         """Serve these from now on.
@@ -98,17 +107,20 @@ class Reloading:
             listed: the keys there.
 
         Raises:
-            ConfigurationError: a key is wrong; then everything is as before.
+            ConfigurationError: a key or a quota is wrong; then everything is as before.
         """
         before = self.app.gateway.chains
         chains = with_default(clients)
-        self.app.keys.take(listed, check_by(chains, shares_budgets=self.shares_budgets))
+        if self.are_alone:
+            check_quotas(chains)
+        self.app.keys.take(listed, check_by(chains, are_alone=self.are_alone))
         shared = [client.runtime for client in (*before.values(), *clients.values())]
         for name, client in clients.items():
             client.runtime.share(shared)
             if name in before:
                 client.runtime.throttle = before[name].runtime.throttle
         self.app.gateway = evolve(self.app.gateway, chains=chains)
+        self.app.reload = self.again
 
     async def again(self) -> None:
         """Read the file again.

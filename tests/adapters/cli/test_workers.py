@@ -157,6 +157,18 @@ def test_a_quota_of_each_worker_is_refused(tmp_path: Path) -> None:
     assert "--store" in refused("proxy", path, "--workers", 2, "--port", 0)
 
 
+def test_a_budget_of_each_worker_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "chains.toml"
+    path.write_text(CHAIN)
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    key = '[key.team]\nkey = "0123456789abcdef"\nbudget = {attempts = 5, per = "day"}\n'
+    (keys / "team.toml").write_text(key)
+    told = refused("proxy", path, "--keys", keys, "--workers", 2, "--port", 0)
+    assert "--store" in told
+    assert "key.team" in told
+
+
 @pytest.mark.parametrize("number", ["0", "65", "two"])
 def test_a_number_of_workers_that_cannot_be_is_refused(number: str, tmp_path: Path) -> None:
     path = tmp_path / "chains.toml"
