@@ -252,6 +252,7 @@ TOLD_OF = {
     "responses": "Unsupported parameter: 'text.format'",
     "anthropic": "output_config.format: Extra inputs are not permitted",
     "gemini": "Unknown name \"responseMimeType\" at 'generation_config': Cannot find field.",
+    "interactions": 'Unknown name "response_format": Cannot find field.',
     "ollama": 'unknown field "format"',
     "bedrock": "outputConfig.textFormat: Extra inputs are not permitted",
 }
@@ -277,6 +278,9 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "gemini": {
         "generationConfig": {"responseMimeType": "application/json", "responseSchema": SCHEMA}
+    },
+    "interactions": {
+        "response_format": {"type": "text", "mime_type": "application/json", "schema": SCHEMA}
     },
     "ollama": {"format": SCHEMA},
     "bedrock": {

@@ -74,6 +74,7 @@ FORMS: Final[list[tuple[dict[str, Any], Mapping[str, Any]]]] = [
             "openai.service_tier": "flex",
             "responses.service_tier": "flex",
             "gemini.serviceTier": "FLEX",
+            "interactions.service_tier": "flex",
             "bedrock.serviceTier.type": "flex",
         },
     ),
@@ -84,6 +85,7 @@ FORMS: Final[list[tuple[dict[str, Any], Mapping[str, Any]]]] = [
             "responses.service_tier": "default",
             "anthropic.service_tier": "standard_only",
             "gemini.serviceTier": "STANDARD",
+            "interactions.service_tier": "standard",
             "bedrock.serviceTier.type": "default",
         },
     ),
@@ -110,6 +112,7 @@ FORMS: Final[list[tuple[dict[str, Any], Mapping[str, Any]]]] = [
         {
             "openai.modalities": ["text", "image"],
             "gemini.generationConfig.responseModalities": ["TEXT", "IMAGE"],
+            "interactions.response_modalities": ["text", "image"],
         },
     ),
     (
@@ -226,7 +229,7 @@ LOST: Final[Mapping[str, str]] = {
     " access_programs",
     "anthropic": "top_k inference_geo",
     "gemini": "serviceTier responseLogprobs",
-    "interactions": "service_tier labels generation_config.thinking_summaries",
+    "interactions": "service_tier labels thinking_summaries",
 }
 """What of it a chain of Anthropic's, or for Anthropic's own of OpenAI's host, does without."""
 

@@ -235,7 +235,13 @@ def test_a_forced_choice_holds_for_the_first_call(api: str, keeps: bool, serve: 
             tool_choice="required",
             policy=TurnPolicy(keep_tool_choice=keeps),
         )
-    marks = ('"tool_choice":"required"', '"type":"any"', '"ANY"', '"any":{}')
+    marks = (
+        '"tool_choice":"required"',
+        '"tool_choice":"any"',
+        '"type":"any"',
+        '"ANY"',
+        '"any":{}',
+    )
     bodies = [json.dumps(request.body).replace(" ", "") for request in provider.requests]
     assert [any(mark in body for mark in marks) for body in bodies] == [True, keeps]
 

@@ -48,6 +48,7 @@ def _check_gemini(body: Mapping[str, Any]) -> None:
         "generationConfig": known.GenerationConfig,
         "safetySettings": list[known.SafetySetting],
         "cachedContent": str,
+        "serviceTier": str,
     }
     for name, value in body.items():
         fits(value, kinds[name], name)

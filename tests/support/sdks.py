@@ -470,6 +470,8 @@ def _interaction_event(seen: Seen, event: Any) -> None:
     match event.event_type:
         case "interaction.created" | "interaction.completed":
             _interaction_head(seen, event.interaction)
+        case "error":  # which the SDK hands out and does not raise
+            seen.error = RuntimeError(event.error.message)
         case "step.start":
             assert event.index == len(steps)
             steps.append(event.step.model_dump(exclude_none=True))

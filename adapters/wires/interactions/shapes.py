@@ -69,6 +69,15 @@ class _InteractionsForm(Form):
                 return about["mime_type"] == "application/json" and about.get("schema", True)
         return None
 
+    def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the JSON format that parameters ask for, as chat completions write it."""
+        schema = self._own_format(parameters)
+        if isinstance(schema, Mapping):
+            return {"type": "json_schema", "schema": schema}
+        if schema is True:
+            return {"type": "json_object"}
+        return super().wanted_json(parameters)
+
     def is_own(self, message: PlainMessage) -> bool:
         if "role" in message:
             return False
