@@ -49,6 +49,7 @@ from rungwise.adapters.wires.json_text import weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import BlockDecoder, index_of
+from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.items import Names
 from rungwise.fsm.replies.failures.failure import Failure
@@ -70,6 +71,8 @@ _MOST_STEPS: Final = 100_000
 class InteractionsDecoder(BlockDecoder):
     """Turn the bytes of one streamed interaction into deltas, and at its end into a reply."""
 
+    EVENTS = Events(marks=frozenset({"event_type"}))
+    BODIES = Events(marks=frozenset({"steps", "status", "error"}))
     ITEM = StepBlock
     KINDS = {"text": Text, "thought": Reasoning}  # noqa: RUF012 (never changed)
     CALLS = ("function_call",)
