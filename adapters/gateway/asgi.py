@@ -213,7 +213,12 @@ class Asgi:
                 end = response.body.pump.broken_off(GOES_AWAY)
                 await send({"type": "http.response.body", "body": end})
 
-    async def write(self, send: Send, response: HttpResponse, chains: Mapping[str, Client]) -> None:
+    async def write(
+        self,
+        send: Send,
+        response: HttpResponse,
+        chains: Mapping[str, Client],
+    ) -> None:
         """Send a response; its pieces go out as they come.
 
         Arguments:

@@ -149,7 +149,12 @@ class Gateway:
         )
         return call.forwarded(beside, beside.body, counters=COUNTERS)
 
-    def _client_for(self, model: str, body: bytes, caller: Caller) -> Client:
+    def _client_for(
+        self,
+        model: str,
+        body: bytes,
+        caller: Caller,
+    ) -> Client:
         """Return the client that answers for a model, or raise a Problem.
 
         Arguments:

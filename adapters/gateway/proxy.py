@@ -82,7 +82,12 @@ class Proxy(Asgi):
     reload_others: Callable[[], object] = bool
     _count: int = field(default=0, init=False)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Answer one HTTP request."""
         if self.cors is not None:
             send = self.cors.sending(scope, send)

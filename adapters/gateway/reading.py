@@ -30,7 +30,13 @@ from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.replies.parts import OpaquePart
 
 
-def read(api: str, body: Mapping[str, Any], *, is_own: bool, may_forward: bool = True) -> Asked:
+def read(
+    api: str,
+    body: Mapping[str, Any],
+    *,
+    is_own: bool,
+    may_forward: bool = True,
+) -> Asked:
     """Read a request, or raise a ConfigurationError for a field that is not of its form.
 
     Arguments:

@@ -103,7 +103,13 @@ class Worker(threading.Thread):
         report: called in the thread with what the function returned or raised.
     """
 
-    def __init__(self, name: str, call: Callee, context: Context, report: Report) -> None:
+    def __init__(
+        self,
+        name: str,
+        call: Callee,
+        context: Context,
+        report: Report,
+    ) -> None:
         super().__init__(name=f"rungwise runs {name}", daemon=True)
         self._call = call
         self._context = context
@@ -214,7 +220,12 @@ class LoopThread:
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _is_closed: asyncio.Event = field(factory=asyncio.Event, init=False)
 
-    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
+    def spawn(
+        self,
+        call: Callee,
+        context: Context,
+        report: Report,
+    ) -> Cancel:
         """Await in this loop what a function returns; return a function that cancels it."""
         if self._loop is None:
             loop = asyncio.new_event_loop()

@@ -29,7 +29,12 @@ class Verdicts:
 
     _loop: LoopThread | None = field(default=None, init=False)
 
-    def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
+    def found(
+        self,
+        judged: Judged,
+        cancellation: Cancellation,
+        deadline: Deadline,
+    ) -> Finding:
         """Call the verdicts of a reply, one after the other.
 
         Raises:

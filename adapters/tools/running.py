@@ -59,7 +59,12 @@ class Runner(ABC):
         """Wake this thread or task, from any thread."""
 
     @abstractmethod
-    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
+    def spawn(
+        self,
+        call: Callee,
+        context: Context,
+        report: Report,
+    ) -> Cancel:
         """Await in a loop what a function returns.
 
         Arguments:
@@ -121,7 +126,14 @@ class Runner(ABC):
         else:
             discard(value)
 
-    def _start(self, job: Job, call: Callee, report: Report, *, in_loop: bool) -> None:
+    def _start(
+        self,
+        job: Job,
+        call: Callee,
+        report: Report,
+        *,
+        in_loop: bool,
+    ) -> None:
         """Start a tool, or the rest of one.
 
         Arguments:
@@ -190,7 +202,12 @@ class ToolThreads(Runner):
         """Wake this thread."""
         self._woken.put(None)
 
-    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
+    def spawn(
+        self,
+        call: Callee,
+        context: Context,
+        report: Report,
+    ) -> Cancel:
         """Await what a function returns in the loop of another thread."""
         return self._loop.spawn(call, context, report)
 
@@ -251,6 +268,11 @@ class ToolTasks(Runner):
         with suppress(RuntimeError):  # the event loop has ended before the tool
             self._soon(lambda: self._woken.set())
 
-    def spawn(self, call: Callee, context: Context, report: Report) -> Cancel:
+    def spawn(
+        self,
+        call: Callee,
+        context: Context,
+        report: Report,
+    ) -> Cancel:
         """Await what a function returns in this event loop."""
         return spawn(partial(awaited, call), context, report)

@@ -315,7 +315,13 @@ class Policy:
         return attrs.evolve(from_mapping(cls, {"preset": "interactive"}), **changed)
 
     @classmethod
-    def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
+    def from_toml(
+        cls,
+        text: str,
+        *,
+        source: str = "policy",
+        table: Table | None = None,
+    ) -> Policy:
         """Read a policy from TOML. Every key is optional and has the name of its field.
 
         The tables `[prices]`, `[health]`, `[[chain.NAME]]` and `[key.NAME]`, which the commands

@@ -168,7 +168,12 @@ def _note(table: Table, lines: list[Line], shown_states: set[str]) -> Note:
     )
 
 
-def _where(table: Table, sources: list[str], target: str, shown_states: set[str]) -> str:
+def _where(
+    table: Table,
+    sources: list[str],
+    target: str,
+    shown_states: set[str],
+) -> str:
     """Say in words where a note holds, among the states that the picture shows.
 
     Arguments:

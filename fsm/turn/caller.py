@@ -44,7 +44,13 @@ class TurnCaller:
         """Build the call that sends a request as it is."""
         return self._call(request, "", self.wants)
 
-    def next(self, state: str, first: Request, conversation: Conversation, written: int) -> Call:
+    def next(
+        self,
+        state: str,
+        first: Request,
+        conversation: Conversation,
+        written: int,
+    ) -> Call:
         """Build the call of a state.
 
         Arguments:
@@ -65,7 +71,12 @@ class TurnCaller:
         wants = {} if state == "summarize" else self.wants
         return self._call(request, conversation.gathered, wants)
 
-    def _call(self, request: Request, gathered: str, wants: dict[str, Any]) -> Call:
+    def _call(
+        self,
+        request: Request,
+        gathered: str,
+        wants: dict[str, Any],
+    ) -> Call:
         turn = TurnContext(
             prior_answer=self.prior_answer,
             only_housekeeping=self.prior_answer is not None,

@@ -255,7 +255,12 @@ class TurnSteps:
         self._cause = cause
         return self._act()
 
-    def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
+    def _end(
+        self,
+        row: Row,
+        cause: str | None,
+        handed_off: tuple[Any, ...] = (),
+    ) -> None:
         self._conversation.close(self.policy.hints.not_run)
         if self._resumed is not None:  # nothing has run: what was approved still waits
             self._conversation.messages = self.request.messages

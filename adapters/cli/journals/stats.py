@@ -37,7 +37,12 @@ LINES: Final = (".jsonl", ".ndjson")
 @database_option("Count the durable calls of a database: sqlite:///FILE or postgresql://...")
 @click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
 @output_option
-def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: str | None) -> int:
+def stats(
+    paths: tuple[str, ...],
+    database: str | None,
+    as_json: bool,
+    output: str | None,
+) -> int:
     """Count outcomes, rungs, causes, backends, waits, times to the first token and cost, by day
     (UTC) and model.
 

@@ -117,7 +117,12 @@ class PassedOn(Forward):
         root: str = self.root
         return evolve(request, url=f"{root}{self._place}{mark}{query}")
 
-    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+    def decode(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Reply | Failure:
         """Read a whole response; what it holds is for the program alone."""
         read = super().decode(status, headers, body)
         if not 200 <= status < 300:

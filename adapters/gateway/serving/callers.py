@@ -66,7 +66,12 @@ class Caller:
             if self.chains is None or name in self.chains:
                 yield name
 
-    def check(self, client: object, model: str, chains: Mapping[str, Any]) -> None:
+    def check(
+        self,
+        client: object,
+        model: str,
+        chains: Mapping[str, Any],
+    ) -> None:
         """Refuse the client for a model, unless the caller may ask it under any of its names.
 
         Arguments:

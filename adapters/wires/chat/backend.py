@@ -97,10 +97,12 @@ def _set_cap(body: Body, send: Send, cap: CapField) -> None:
     rejected the field, the other one is tried.
     """
     value = send.max_tokens
-    own_caps = [body.pop(name, None) for name in OTHER_CAP]
-    for number in (*map(send.parameters.get, OTHER_CAP), *own_caps):
-        if value is None:
-            value = number
+    for caps in (send.parameters, body):
+        for name in OTHER_CAP:
+            if value is None:
+                value = caps.get(name)
+    for name in OTHER_CAP:
+        body.pop(name, None)
     if cap in send.dropped:
         cap = OTHER_CAP[cap]
     if value is not None and cap not in send.dropped:

@@ -100,7 +100,12 @@ class _InteractionsForm(Form):
             return [{"role": "system", "content": content}]
         return [{"type": "user_input", "content": content}]
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         return {"type": "function", **super().tool_of(name, description, parameters)}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:

@@ -111,7 +111,13 @@ class InteractionsDecoder(BlockDecoder):
         except (KeyError, TypeError, AttributeError):
             return None
 
-    def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_event(
+        self,
+        value: Mapping[str, Any],
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         """Take the object of any other event."""
         kind = value.get("event_type") or value.get("type")
         interaction = mapping_of(value.get("interaction"))
@@ -205,7 +211,12 @@ class InteractionsDecoder(BlockDecoder):
         self.done = True
         self.finished = True
 
-    def _take_start(self, index: int, step: Mapping[str, Any], data: bytes) -> None:
+    def _take_start(
+        self,
+        index: int,
+        step: Mapping[str, Any],
+        data: bytes,
+    ) -> None:
         """Take the announcement of a step, which may hold the beginning of it."""
         self.started = True
         kind = text_in(step, "type")
@@ -232,7 +243,12 @@ class InteractionsDecoder(BlockDecoder):
         if step.get("error"):
             self._about["error"] = step["error"]
 
-    def _take_delta(self, index: int, delta: Mapping[str, Any], data: bytes) -> None:
+    def _take_delta(
+        self,
+        index: int,
+        delta: Mapping[str, Any],
+        data: bytes,
+    ) -> None:
         """Take what is added to a step."""
         self.started = True
         kind = delta.get("type")

@@ -34,7 +34,12 @@ class NumberedReader(EventReader):
         self._hand_over(self._order.release(), handler)
         super()._take_end(handler)
 
-    def _take_object(self, value: dict[str, Any], data: bytes, handler: EventHandler) -> None:
+    def _take_object(
+        self,
+        value: dict[str, Any],
+        data: bytes,
+        handler: EventHandler,
+    ) -> None:
         number = value.get("sequence_number")
         if isinstance(number, str) and number.isdecimal() and len(number) < _LONGEST:
             number = int(number)

@@ -171,7 +171,12 @@ class CallSearch:
             within=within,
         )
 
-    def attain(self, measure: Measure, case: WorstCase, heaviest: Longest) -> WorstCase:
+    def attain(
+        self,
+        measure: Measure,
+        case: WorstCase,
+        heaviest: Longest,
+    ) -> WorstCase:
         """Play the heaviest path, and others if a call spends less on it than the bound.
 
         The bound ignores that an attempt is reserved for each backend to come, and that calls leave

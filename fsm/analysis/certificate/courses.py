@@ -306,7 +306,12 @@ class _TroubleAnswers(Answers):
         self.proposal = (call.position.state, send.wait)
         return send
 
-    def answer(self, call: Call, sent: Send, now: float) -> Arrival:
+    def answer(
+        self,
+        call: Call,
+        sent: Send,
+        now: float,
+    ) -> Arrival:
         """Return the trouble, or an answer."""
         self.rungs.append(self.proposal)
         number = len(self.rungs)

@@ -143,7 +143,12 @@ class PathAnswers(Answers):
                 self._todo.appendleft(move)
                 return
 
-    def answer(self, call: Call, sent: Send, now: float) -> Arrival:
+    def answer(
+        self,
+        call: Call,
+        sent: Send,
+        now: float,
+    ) -> Arrival:
         """Return what causes the next move; after the path, the reply that ends the call.
 
         That reply costs as much as it may, too.
@@ -269,7 +274,12 @@ class PathAnswers(Answers):
             return self.passing
         return _FAILURES.get(event)
 
-    def whole_reply(self, event: str, text: str, usage: Usage) -> Reply:
+    def whole_reply(
+        self,
+        event: str,
+        text: str,
+        usage: Usage,
+    ) -> Reply:
         """Return a reply that ends by itself and causes an event, different each time."""
         if event in ("tools_truncated", "json_truncated"):
             calls = (ToolCall("1", "look_up", "{"),)

@@ -153,7 +153,13 @@ class _TurnSearch:
             "seconds", note, self.policy.calls_per_reply * self.policy.tool_seconds, CLOSING
         )
 
-    def summed(self, name: str, note: str, of_round: Number = 0, beyond: float = 0.0) -> WorstCase:
+    def summed(
+        self,
+        name: str,
+        note: str,
+        of_round: Number = 0,
+        beyond: float = 0.0,
+    ) -> WorstCase:
         """Sum up what all calls can spend within the attempts that they share.
 
         Arguments:

@@ -226,7 +226,12 @@ def distribution_of(
     return Distribution(step, up_to.tolist(), tails, ended)
 
 
-def _bounds_of(layers: Layers, start: int, terms: Terms, slopes: Any) -> Any:
+def _bounds_of(
+    layers: Layers,
+    start: int,
+    terms: Terms,
+    slopes: Any,
+) -> Any:
     """Return E exp(s X) of the sum X for each slope s, which bounds its tail.
 
     Arguments:

@@ -331,7 +331,12 @@ class Share:
             self._queue.ask(reservation)
         return reservation.state != "waiting"
 
-    def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
+    def send(
+        self,
+        cap: int | None,
+        input_tokens: int | None,
+        prices: Prices | None,
+    ) -> str | None:
         """Mark an attempt as gone out, reserving it first if need be; return why it must not go
         out, if so.
         """

@@ -242,7 +242,12 @@ class _Search:
             path.insert(0, first.move)
         return tuple(path)
 
-    def heaviest(self, leaf: str, state: State, unit: int) -> Move:
+    def heaviest(
+        self,
+        leaf: str,
+        state: State,
+        unit: int,
+    ) -> Move:
         """Return the best move to spend a unit of a leaf with; of several, one that is free."""
         spent = self.space.spent(state)
         spent[leaf] = unit

@@ -38,8 +38,7 @@ _AVAILABLE_WORDINGS: Final = (
     r"context length of (?P<limit>\d+) tokens\. you requested a total of \d+ tokens: "
     r"(?P<used>\d+) tokens from",
     r"context length is (?P<limit>\d+) tokens.{0,40}requested (?P<asked>\d+) output tokens",
-    r"context length is\s+(?P<limit>\d+) tokens and your request has (?P<used>\d+) input "
-    r"tokens",
+    r"context length is\s+(?P<limit>\d+) tokens and your request has (?P<used>\d+) input tokens",
     r"max_new_tokens`? must be <= (?P<limit>\d+)\. given: (?P<used>\d+)",
     r"max_tokens: \d+ > (?P<cap>\d+), which is the maximum",
     r"supports at most (?P<cap>\d+) (?:completion|output) tokens",
@@ -64,8 +63,7 @@ _QUOTED: Final = rf"(?=['\"`]){_NAME}"
 _NAMED_WORDINGS: Final = (
     rf"(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|name|value)(?:s|"
     rf"\(s\))?:? ?{_QUOTED}",
-    rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): "
-    rf"{_NAME}",
+    rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): {_NAME}",
     rf"{_NAME}: (?:extra inputs are not permitted|input should be ['\"`])",
     rf"'loc': [(\[]'body', {_NAME}.{{0,60}}extra inputs",
     rf"and {_NAME} cannot both be specified",
