@@ -51,7 +51,7 @@ from rungwise.adapters.wires.provider_data import (
     media_parts,
     size_of,
 )
-from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.assembly import Kind
@@ -114,7 +114,7 @@ class GeminiDecoder(StreamDecoder):
     _aside: Aside = field(factory=Aside, init=False)
 
     def _make_reader(self) -> EventReader:
-        self._events = EventReader(ignores_names=True, volatile=_COUNT)
+        self._events = EventReader(ignores_names=True, alike=AlikeLines(_COUNT))
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:

@@ -47,7 +47,7 @@ from rungwise.adapters.wires.interactions.steps import (
 )
 from rungwise.adapters.wires.json_text import weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, mapping_of, text_in
-from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -86,7 +86,7 @@ class InteractionsDecoder(BlockDecoder):
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
-        return EventReader(ignores_names=True, names_types=True, volatile=_VOLATILE)
+        return EventReader(ignores_names=True, names_types=True, alike=AlikeLines(_VOLATILE))
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text or reasoning of an event that holds nothing else.

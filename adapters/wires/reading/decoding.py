@@ -25,8 +25,7 @@ from rungwise.adapters.wires.draft import (
 )
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.bodies import BodyDecoder
-from rungwise.adapters.wires.reading.events import Events
+from rungwise.adapters.wires.reading.events import BodyDecoder, Events
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
 from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, Doubts, holds_a_text
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind

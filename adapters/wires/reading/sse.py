@@ -49,7 +49,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import orjson
-from attrs import Factory, define, field
+from attrs import define, field
 
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
@@ -148,10 +148,7 @@ class StreamReader(ABC):
 class LineSplitter(StreamReader):
     """Split a stream into lines; those like an earlier one are not read again."""
 
-    _volatile: re.Pattern[bytes] | None = field(default=None, kw_only=True)
-    _alike: AlikeLines = field(
-        default=Factory(lambda self: AlikeLines(self._volatile), takes_self=True), init=False
-    )
+    _alike: AlikeLines = field(factory=AlikeLines, kw_only=True)
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
@@ -197,8 +194,8 @@ class EventReader(LineSplitter):
 
     Data of several lines is an event when a blank line ends it; a line that is an object by itself
     is one at once. With `ignores_names` the data repeats the name of an event, except for "error";
-    `volatile` is that of `AlikeLines`. With `names_types` the name is the type of data that says
-    none, as some proxies leave it out.
+    `alike` learns what surrounds the text of an event. With `names_types` the name is the type of
+    data that says none, as some proxies leave it out.
     """
 
     ignores_names: bool = False

@@ -19,7 +19,7 @@ from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import arguments_of, input_in, malformed, raw_of
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, text_in, text_of_blocks
-from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.numbered import NumberedReader
@@ -78,7 +78,9 @@ class ResponsesDecoder(StreamDecoder):
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
-        self._events = NumberedReader(ignores_names=True, names_types=True, volatile=_PADDING)
+        self._events = NumberedReader(
+            ignores_names=True, names_types=True, alike=AlikeLines(_PADDING)
+        )
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
