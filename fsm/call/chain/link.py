@@ -21,7 +21,7 @@ from rungwise.fsm.values.label import label
 MOST_KEYS: Final = 100
 """The most keys of one backend."""
 
-AsksBy = Literal["nothing", "schema", "tool", "words"]
+AsksBy = Literal["nothing", "schema", "tool", "words", "decision"]
 """How a backend is asked for what the caller wants back."""
 
 FOREIGN_PARAMETER: Final = "it is a parameter of another protocol"
@@ -197,6 +197,11 @@ class Link(Protocol):
         return self.lost(request)
 
     # how it answers
+
+    @property
+    def measures(self) -> bool:
+        """Whether it has an endpoint for decisions, whose answers come with probabilities."""
+        return False
 
     @property
     def streams(self) -> bool:

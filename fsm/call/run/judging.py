@@ -8,7 +8,7 @@ a replay judges nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve, frozen
 
@@ -31,6 +31,7 @@ from rungwise.fsm.replies.text.contents import is_blank, is_json, json_in
 from rungwise.fsm.values.label import close_to, label, short
 
 if TYPE_CHECKING:
+    from rungwise.fsm.replies.decisions.asked import Asked
     from rungwise.fsm.replies.schemas.returns import Returns
 
 RIGHT: Final = Finding()
@@ -69,10 +70,23 @@ class Judge:
         runs_tools = isinstance(turn, TurnContext) and turn.runs_tools
         return cls(read, verdicts_of(verdict), checks_tools=not runs_tools)
 
-    def checked(self, observation: Observation, proposal: Proposal, gathered: str) -> Observation:
+    def checked(
+        self, observation: Observation, proposal: Proposal, gathered: str, bar: float | None
+    ) -> Observation:
         """Return an observation with what the schemas find of it, behind the text that it
         continues.
+
+        Arguments:
+            observation: what came back.
+            proposal: what it answers.
+            gathered: the text that it continues.
+            bar: the least confidence of an answer to a question of a decision; None for any.
         """
+        if self.returns is not None and self.returns.is_decision:
+            # decisions are for calls with questions
+            from rungwise.fsm.call.run.deciding import decided
+
+            return decided(cast("Asked", self.returns), observation, proposal, bar or 0.0)
         if observation.event == "called_tools":
             tools = None
             if self.checks_tools:
@@ -83,6 +97,14 @@ class Judge:
         else:
             return observation
         return with_finding(observation, finding, gathered)
+
+    @property
+    def decided(self) -> Asked | None:
+        """Return the answers of a decision so far; None for none."""
+        if self.returns is None or not self.returns.is_decision:
+            return None
+        asked = cast("Asked", self.returns)
+        return asked if asked.answers else None
 
     def judged(self, observation: Observation, gathered: str) -> Judged | None:
         """Return what the verdicts must judge of a checked observation; None for nothing."""

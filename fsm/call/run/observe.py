@@ -378,7 +378,8 @@ class ReplyReader:
         if self._checked is None:
             _, proposal, observation = self._observed
             gathered = self._context.transcript.answer.gathered
-            self._checked = self._context.judge.checked(observation, proposal, gathered)
+            bar = self._context.policy.confidence
+            self._checked = self._context.judge.checked(observation, proposal, gathered, bar)
         return self._checked
 
     def forget(self) -> None:
