@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from rungwise.adapters.client_options import CallOptions, Messages, check_sync
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -16,8 +17,28 @@ if TYPE_CHECKING:
     from rungwise.fsm.replies.decisions.answers import Decision
     from rungwise.fsm.replies.decisions.questions import Question
 
+
+DecidingClient = TypeVar("DecidingClient", bound="Deciding")
+
 _NOT_OF_DECISIONS: Final = ("tools", "verdict", "turn", "response_format", "tool_choice")
 """The options of a call that a decision does not take."""
+
+
+def refuse_options(options: Mapping[str, Any]) -> None:
+    """Refuse the options of a call that a decision does not take."""
+    for name in _NOT_OF_DECISIONS:
+        if options.get(name) is not None:
+            raise ConfigurationError(f"a decision takes no {name}: its answers are the labels")
+
+
+def asking_decisions(client: DecidingClient) -> DecidingClient:
+    """Return a client that asks each backend at its endpoint for decisions, if it has one.
+
+    It shares connections, clocks and all else with the client.
+    """
+    deciding = copy.copy(client)
+    deciding.runtime = client.runtime.for_decisions()
+    return deciding
 
 
 class Deciding:
@@ -82,14 +103,9 @@ class Deciding:
         self, input: Messages, questions: Mapping[str, Question], options: CallOptions
     ) -> tuple[Runtime, Call]:
         # decisions are for those who ask for them
-        from rungwise.adapters.wires.decisions.backend import Decisions
         from rungwise.fsm.replies.decisions.asked import Asked
 
-        for name in _NOT_OF_DECISIONS:
-            if options.get(name) is not None:
-                raise ConfigurationError(f"a decision takes no {name}: its answers are the labels")
+        refuse_options(options)
         asked = Asked.of(questions)
-        runtime = self.runtime.with_chain(
-            map(Decisions.beside, self.runtime.chain), stream_calls=self.runtime.stream_calls
-        )
+        runtime = self.runtime.for_decisions()
         return runtime, runtime.new_call(input, options, asked, is_streaming=False)

@@ -102,6 +102,13 @@ class Runtime:
         """
         return evolve(self, chain=tuple(chain), stream_calls=stream_calls)
 
+    def for_decisions(self) -> Runtime:
+        """Return one that asks each backend at its endpoint for decisions, if it has one."""
+        # decisions are for those who ask for them
+        from rungwise.adapters.wires.decisions.backend import Decisions
+
+        return self.with_chain(map(Decisions.beside, self.chain), stream_calls=self.stream_calls)
+
     def new_call(
         self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool
     ) -> Call:

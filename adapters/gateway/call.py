@@ -19,6 +19,7 @@ from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.pump import Pump
 from rungwise.adapters.gateway.writing import AnswerWriter
 from rungwise.adapters.tools.beats import Beat, abeating
+from rungwise.fsm.call.chain.for_backend import QUESTIONS
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.errors import IllegalEvent
 
@@ -40,13 +41,15 @@ class GatewayCall(AnswerWriter):
         client.runtime = self.client.runtime.with_chain((forward,), stream_calls=forward.streams)
         policy = self.options.get("policy") or client.policy
         no_rungs = Limits(**dict.fromkeys(policy.limits, 0))
-        options = {
+        options: dict[str, Any] = {
             "policy": evolve(policy, limits=no_rungs),
             "input_tokens": max(1, len(body) // BYTES_PER_TOKEN),
         }
         for name in ("deadline", "headers"):
             if name in self.options:
                 options[name] = self.options[name]
+        if self.language.api == "decisions":
+            options["parameters"] = {QUESTIONS: {}}  # the body itself asks them
         if forward.cap is not None:
             options["max_tokens"] = forward.cap
         asked = Asked("forwarded")  # the body itself says what

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
 
+from rungwise.adapters.gateway.deciding import take_questions, take_state
 from rungwise.adapters.gateway.fields import Asked, Fields, Take
 from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.plain.messages import read_messages
@@ -358,9 +359,21 @@ _GEMINI: Final = Fields(
     foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
 )
 
+_DECISIONS: Final = Fields(
+    common={},
+    special={
+        "model": _ignore,
+        "input": _messages,
+        "state": take_state,
+        "questions": take_questions,
+    },
+    own="prompt_cache_key prompt_cache_options safety_identifier",
+)
+
 _FIELDS: Final = {
     "openai": _CHAT,
     "responses": _RESPONSES,
     "anthropic": _ANTHROPIC,
     "gemini": _GEMINI,
+    "decisions": _DECISIONS,
 }

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 import rungwise
@@ -451,3 +452,109 @@ def test_a_label_mass_counts_in_the_confidence() -> None:
     with asking("decide", one("sglang"), {"m": [ScriptedReply(body=body)]}) as (ask, _):
         result = ask("Refund me.", {"urgent": YesNo("Is it urgent?")})
     assert result.value["urgent"].confidence == 0.45
+
+
+ASKED: list[dict[str, Any]] = [
+    {
+        "type": "choice",
+        "instructions": "Which queue?",
+        "choices": [{"value": "billing", "description": "money"}, {"value": "other"}],
+    },
+    {"type": "predicate", "name": "Is it urgent?", "instructions": "Is it urgent?"},
+    {
+        "type": "score",
+        "name": "anger",
+        "instructions": "How angry?",
+        "levels": [{"label": "calm"}, {"label": "annoyed"}, {"label": "furious"}],
+    },
+]
+BY_PLACE = {
+    "q0": SURE["queue"],
+    "q1": SURE["urgent"],
+    "q2": SURE["anger"],
+}
+
+
+@contextmanager
+def sdk(scripts: Mapping[str, list[Reply]], **options: Any) -> Iterator[tuple[Any, Stage]]:
+    """Yield OpenAI's client on the transport, and what the backends were sent."""
+    openai = pytest.importorskip("openai")
+    stage = Stage(scripts)
+    with EmbeddedProvider(stage.answer) as provider:
+        chain = then_chat(provider.base_url)
+        with Client(chain, **options, **waits_into([])) as client:
+            http = openai.DefaultHttpxClient(transport=rungwise.Transport(client))
+            with openai.OpenAI(http_client=http, max_retries=0, api_key="sk-1") as asked:
+                yield asked, stage
+
+
+def test_openais_client_decides_on_the_transport() -> None:
+    with sdk({"m": [BY_PLACE]}) as (client, stage):
+        decision = client.decisions.create(model="m", input="Refund me.", questions=ASKED)
+    queue, urgent, anger = decision.answers
+    assert (queue.name, queue.choice, queue.confidence) == (None, "billing", 0.9)
+    assert (urgent.name, urgent.probability) == ("Is it urgent?", 0.05)
+    assert (anger.name, anger.score) == ("anger", 1.9)
+    assert [(each.value, each.label) for each in anger.probabilities] == [
+        (0, "calm"),
+        (1, "annoyed"),
+        (2, "furious"),
+    ]
+    assert decision.usage.input_tokens > 0
+    assert stage.paths == ["/v1/decisions"]
+    assert [each["name"] for each in stage.bodies[0]["questions"]] == ["q0", "q1", "q2"]
+
+
+def test_on_the_transport_nobody_takes_a_guess_for_a_certainty() -> None:
+    labels = ScriptedReply('{"q0": "other", "q1": true, "q2": "calm"}')
+    down = ScriptedReply(status=401, error={"message": "no"})
+    with sdk({"m": [down], "chat": [labels]}) as (client, _):
+        decision = client.decisions.create(model="m", input="Refund me.", questions=ASKED)
+    queue, urgent, anger = decision.answers
+    assert (queue.choice, queue.confidence, queue.probabilities) == ("other", None, [])
+    assert urgent.probability is None
+    assert anger.score == 0.0
+
+
+def test_on_the_transport_a_refusal_is_an_answer() -> None:
+    refused = {**BY_PLACE, "q1": {"refused": True}}
+    with sdk({"m": [refused]}) as (client, _):
+        decision = client.decisions.create(model="m", input="Refund me.", questions=ASKED)
+    assert [answer.type for answer in decision.answers] == ["choice", "refusal", "score"]
+
+
+def test_what_only_a_provider_can_read_goes_word_for_word() -> None:
+    asked = [{**ASKED[0], "choices": [{"value": True}, {"value": False}], "name": "q0"}]
+    with sdk({"m": [{"q0": {"value": True}}]}) as (client, stage):
+        client.decisions.create(model="m", input="Refund me.", questions=asked)
+    assert stage.bodies[0]["questions"] == asked
+
+
+@pytest.mark.parametrize("shape", ["gemini", "systemone", "sglang"])
+def test_a_program_may_ask_in_any_shape(shape: str) -> None:
+    """A client of ours stands for a program, and asks a proxy."""
+    stage = Stage({"m": [BY_PLACE]})
+    with EmbeddedProvider(stage.answer) as provider:
+        inner = Client(Decisions("m", base_url=provider.base_url), **waits_into([]))
+        http = httpx.Client(transport=rungwise.Transport(inner))
+        outer = Client(Decisions("m", base_url="http://localhost:1/v1", shape=shape), http=http)
+        with inner, http, outer:
+            result = outer.decide("Refund me.", QUESTIONS)
+    assert [answer.value for answer in result.value.values()] == ["billing", False, 1.9]
+
+
+def test_a_durable_decision_is_kept_under_its_id(opened: Any) -> None:
+    stage = Stage({"m": [{**SURE, "anger": WEAK}], "n": [{"anger": {"value": "calm"}}]})
+    with EmbeddedProvider(stage.answer) as provider:
+        processes = opened(*two(provider.base_url))
+        results = []
+        for _ in range(2):
+            with processes(policy=BAR) as durable:
+                results.append(durable.decide("ticket-1", "Refund me.", QUESTIONS))
+    first, second = results
+    assert len(stage.requests) == 2
+    assert list(stage.bodies[1]["questions"]) == ["anger"]
+    assert first.value == second.value
+    assert [answer.value for answer in second.value.values()] == ["billing", False, 0.0]
+    assert second.value.unmeasured == ("anger",)
+    assert second.outcome == "done"

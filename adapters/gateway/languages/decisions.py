@@ -55,6 +55,11 @@ def named_questions(body: Mapping[str, Any]) -> Iterator[tuple[str | None, Mappi
         yield question.get("name", question.get("id")), question
 
 
+def key_of(place: int) -> str:
+    """Return the name under which a question of the gateway's goes out."""
+    return f"q{place}"
+
+
 class _DecisionLanguage(SpokenLanguage):
     """Write the answers of decisions."""
 
@@ -92,9 +97,10 @@ class _DecisionLanguage(SpokenLanguage):
             answers = {}
         written: dict[str, Any] = {}
         for place, (name, question) in enumerate(named_questions(request.body)):
-            key = str(place) if name is None else name
-            if key in answers:
-                written[key] = {"name": name, **_answer(shape, question, answers[key])}
+            key = key_of(place)
+            came = answers.get(key, answers.get(name))
+            if came is not None:
+                written[name or key] = {"name": name, **_answer(shape, question, came)}
         if shape.NAME == "openai":
             return orjson.dumps({**body, "answers": list(written.values())})
         for each in written.values():
@@ -172,11 +178,14 @@ def _score(came: Mapping[str, Any], labels: list[str]) -> Any:
     if not isinstance(shares, Mapping):
         value = came.get("value")
         return labels.index(value) if value in labels else value
-    return sum([place * shares.get(label, 0.0) for place, label in enumerate(labels)])
+    places = [place * shares.get(label, 0.0) for place, label in enumerate(labels)]
+    return round(sum(places), 9)
 
 
 def _shares(shape: Shape, kind: Any, shares: Mapping[str, Any], labels: list[str]) -> Any:
     """Return the probabilities of an answer in a shape."""
+    if not shares:
+        return [] if shape.NAME == "openai" else {}
     if shape.NAME == "openai":
         written = []
         for place, label in enumerate(labels):

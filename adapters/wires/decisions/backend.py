@@ -20,7 +20,7 @@ from rungwise.adapters.wires.decisions.shape import (
     Shape,
 )
 from rungwise.adapters.wires.decisions.system_one import GeminiShape, SystemOneShape
-from rungwise.adapters.wires.draft import malformed
+from rungwise.adapters.wires.draft import classified, malformed
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
 from rungwise.adapters.wires.json_text import as_json, object_in
@@ -31,6 +31,7 @@ from rungwise.fsm.call.chain.for_backend import QUESTIONS
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.checks import explains_names, must
@@ -170,6 +171,8 @@ class Decisions(HttpBackend):
         try:
             answers = shape.answers_in(value)
         except NoAnswersError:
+            if is_bare_error(value):
+                return classified(None, headers, body)
             return malformed("the body holds no answers")
         except BlockedError as blocked:
             return Reply(

@@ -173,6 +173,13 @@ class Asking:
         return cls("words", json_format, tools)
 
 
+def question_tokens(returns: Returns | None, hints: Hints) -> int:
+    """Return the tokens of the words that ask the questions of a decision; 0 for any other call."""
+    if returns is None or not returns.is_decision:
+        return 0
+    return _tokens_of(_asking(returns.in_words, hints))
+
+
 def most_schema_tokens(returns: Returns | None, links: Iterable[Link]) -> int:
     """Return the most tokens that a schema or a forced tool for an answer has at any of these
     backends.

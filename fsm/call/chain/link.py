@@ -301,6 +301,7 @@ class PlainLink(Link):
     keys: int = field(default=1, validator=whole(1, MOST_KEYS))
     stands_in: bool = False
     model: str | None = field(default=None, converter=label)
+    measures: bool = False
 
     __repr__ = brief_repr
 

@@ -70,23 +70,10 @@ class Judge:
         runs_tools = isinstance(turn, TurnContext) and turn.runs_tools
         return cls(read, verdicts_of(verdict), checks_tools=not runs_tools)
 
-    def checked(
-        self, observation: Observation, proposal: Proposal, gathered: str, bar: float | None
-    ) -> Observation:
+    def checked(self, observation: Observation, proposal: Proposal, gathered: str) -> Observation:
         """Return an observation with what the schemas find of it, behind the text that it
         continues.
-
-        Arguments:
-            observation: what came back.
-            proposal: what it answers.
-            gathered: the text that it continues.
-            bar: the least confidence of an answer to a question of a decision; None for any.
         """
-        if self.returns is not None and self.returns.is_decision:
-            # decisions are for calls with questions
-            from rungwise.fsm.call.run.deciding import decided
-
-            return decided(cast("Asked", self.returns), observation, proposal, bar or 0.0)
         if observation.event == "called_tools":
             tools = None
             if self.checks_tools:

@@ -54,8 +54,27 @@ class Asked(Returns):
     @property
     def text(self) -> str:
         """Return the answers as JSON."""
-        plain = {name: _plain(each) for name, each in self.answers.items()}
+        plain = {}
+        for name, answer in self.answers.items():
+            plain[name] = _plain(answer, is_uncertain=name in self.uncertain)
         return json.dumps(plain, ensure_ascii=False)
+
+    @staticmethod
+    def decision_in(text: str) -> Decision | None:
+        """Return the answers that `text` has written; None for anything else."""
+        kept, is_one = json_in(text)
+        if not is_one or not isinstance(kept, Mapping) or not kept:
+            return None
+        answers = {}
+        uncertain = []
+        for name, each in kept.items():
+            fields = dict(each)
+            if fields.pop("uncertain", False):
+                uncertain.append(name)
+            fields["is_refused"] = fields.pop("refused", False)
+            fields["probabilities"] = FrozenMap(fields.get("probabilities", {}))
+            answers[name] = Answer(**fields)
+        return Decision(FrozenMap(answers), tuple(uncertain))
 
     def plain_questions(self) -> Mapping[str, Any]:
         """Return the open questions as plain values, for a wire of decisions."""
@@ -176,11 +195,25 @@ def _schema_of(questions: Mapping[str, Question]) -> dict[str, Any]:
     }
 
 
-def _plain(answer: Answer) -> dict[str, Any]:
-    """Return an answer as plain values, without what nobody knows."""
+def _plain(answer: Answer, *, is_uncertain: bool) -> dict[str, Any]:
+    """Return an answer as plain values, without what nobody knows.
+
+    Arguments:
+        answer: the answer.
+        is_uncertain: whether it is below the bar.
+    """
     if answer.is_refused:
-        return {"refused": True}
-    plain: dict[str, Any] = {"value": answer.value, "confidence": answer.confidence}
+        return {"refused": True, "backend": answer.backend}
+    plain: dict[str, Any] = {
+        "value": answer.value,
+        "label": answer.label,
+        "confidence": answer.confidence,
+        "backend": answer.backend,
+    }
     if answer.probabilities:
         plain["probabilities"] = dict(answer.probabilities)
+    if answer.provider_confidence is not None:
+        plain["provider_confidence"] = answer.provider_confidence
+    if is_uncertain:
+        plain["uncertain"] = True
     return plain

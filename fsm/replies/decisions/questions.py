@@ -196,6 +196,20 @@ class Score(Question):
         return round(total, 9)
 
 
+def read_questions(plain: Mapping[str, Any]) -> Mapping[str, Question]:
+    """Return the questions that `Asked.plain_questions` has written."""
+    questions: dict[str, Question] = {}
+    for name, each in plain.items():
+        labels = each["labels"]
+        if each["kind"] == YesNo.KIND:
+            questions[name] = YesNo(each["instructions"], yes=labels[YES], no=labels[NO])
+        elif each["kind"] == Score.KIND:
+            questions[name] = Score(each["instructions"], labels)
+        else:
+            questions[name] = Choice(each["instructions"], labels)
+    return questions
+
+
 def questions_of(questions: object) -> Mapping[str, Question]:
     """Check the questions of a decision, and return them.
 
