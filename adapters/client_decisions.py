@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 from rungwise.adapters.client_options import CallOptions, Messages, check_sync
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -12,11 +12,8 @@ from rungwise.adapters.runtime import Runtime
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from rungwise.fsm.replies.decisions.answers import Decision
-    from rungwise.fsm.replies.decisions.questions import Question
-
+from rungwise.fsm.replies.decisions.answers import Decision
+from rungwise.fsm.replies.decisions.questions import Question
 
 DecidingClient = TypeVar("DecidingClient", bound="Deciding")
 
@@ -103,9 +100,9 @@ class Deciding:
         self, input: Messages, questions: Mapping[str, Question], options: CallOptions
     ) -> tuple[Runtime, Call]:
         # decisions are for those who ask for them
-        from rungwise.fsm.replies.decisions.asked import Asked
+        from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 
         refuse_options(options)
-        asked = Asked.of(questions)
+        asked = OpenQuestions.of(questions)
         runtime = self.runtime.for_decisions()
         return runtime, runtime.new_call(input, options, asked, is_streaming=False)

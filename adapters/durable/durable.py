@@ -21,7 +21,7 @@ from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.decisions.answers import Decision
-from rungwise.fsm.replies.decisions.asked import Asked
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.decisions.questions import Question
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.label import short
@@ -152,7 +152,7 @@ class Durable(Closing):
             input, questions, options: as for `Client.decide`.
         """
         refuse_options(options)
-        return self.call(id, input, returns=Asked.of(questions), restart=restart, **options)
+        return self.call(id, input, returns=OpenQuestions.of(questions), restart=restart, **options)
 
     async def adecide(
         self,
@@ -163,7 +163,11 @@ class Durable(Closing):
         restart: bool = False,
         **options: Unpack[CallOptions],
     ) -> Result[Decision]:
-        """Run a decision asynchronously; takes and raises what `decide` does."""
+        """Run a decision asynchronously; raises what `call` does.
+
+        Arguments:
+            id, input, questions, restart, options: as for `decide`.
+        """
         decide = partial(self.decide, id, input, questions, restart=restart, **options)
         return await in_thread(decide)
 

@@ -16,7 +16,7 @@ from attrs import field, frozen
 from pydantic import TypeAdapter
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.decisions.asked import Asked
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.decisions.questions import read_questions
 from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.values.label import short
@@ -58,7 +58,7 @@ class Modules:
         """
         if returns is None or isinstance(returns, Mapping):
             return returns
-        if isinstance(returns, Asked):
+        if isinstance(returns, OpenQuestions):
             return {QUESTIONS: returns.plain_questions()}
         returns_of(returns)  # which says what is wrong with it
         with suppress(ConfigurationError):
@@ -108,7 +108,7 @@ class Modules:
         unchanged.
         """
         if asks_questions(plain):
-            return Asked.of(read_questions(plain[QUESTIONS]))
+            return OpenQuestions.of(read_questions(plain[QUESTIONS]))
         if isinstance(plain, Mapping) and PATH in plain:
             return self.found(plain[PATH], what)
         return plain

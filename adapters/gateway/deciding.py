@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import orjson
 
-from rungwise.adapters.gateway.fields import Asked as Request
+from rungwise.adapters.gateway.fields import Asked
 from rungwise.adapters.gateway.languages.decisions import key_of, named_questions
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.decisions.asked import Asked
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.decisions.questions import Choice, Question, Score, YesNo
 
 _KINDS: Final = {
@@ -28,7 +28,7 @@ _KINDS: Final = {
 """Our names of the kinds, by the words of all shapes."""
 
 
-def take_questions(asked: Request, value: Any) -> None:
+def take_questions(asked: Asked, value: Any) -> None:
     """Take the questions of a decision."""
     questions = {}
     for place, (_, question) in enumerate(named_questions({"questions": value})):
@@ -37,10 +37,10 @@ def take_questions(asked: Request, value: Any) -> None:
             asked.unknown.append("questions")
             return
         questions[key_of(place)] = read
-    asked.returns = Asked.of(questions)
+    asked.returns = OpenQuestions.of(questions)
 
 
-def take_state(asked: Request, value: Any) -> None:
+def take_state(asked: Asked, value: Any) -> None:
     """Take System One's state: a text, messages, or any JSON."""
     is_conversation = isinstance(value, list) and all("role" in mapping_of(each) for each in value)
     if isinstance(value, str):

@@ -98,7 +98,7 @@ class _DecisionLanguage(SpokenLanguage):
         written: dict[str, Any] = {}
         for place, (name, question) in enumerate(named_questions(request.body)):
             key = key_of(place)
-            came = answers.get(key, answers.get(name))
+            came = answers.get(key, answers.get(name or ""))
             if came is not None:
                 written[name or key] = {"name": name, **_answer(shape, question, came)}
         if shape.NAME == "openai":
@@ -183,7 +183,14 @@ def _score(came: Mapping[str, Any], labels: list[str]) -> Any:
 
 
 def _shares(shape: Shape, kind: Any, shares: Mapping[str, Any], labels: list[str]) -> Any:
-    """Return the probabilities of an answer in a shape."""
+    """Return the probabilities of an answer in a shape.
+
+    Arguments:
+        shape: the shape.
+        kind: that of the question, in the words of the shape.
+        shares: the probability of each label; empty where nobody measured.
+        labels: those of the question, in order.
+    """
     if not shares:
         return [] if shape.NAME == "openai" else {}
     if shape.NAME == "openai":

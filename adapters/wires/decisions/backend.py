@@ -37,12 +37,8 @@ from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.checks import explains_names, must
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
-SHAPES: Final[Mapping[str, Shape]] = {
-    "openai": OpenAIShape(),
-    "gemini": GeminiShape(),
-    "systemone": SystemOneShape(),
-    "sglang": SGLangShape(),
-}
+_EVERY: Final[tuple[type[Shape], ...]] = (OpenAIShape, GeminiShape, SystemOneShape, SGLangShape)
+SHAPES: Final[Mapping[str, Shape]] = {shape.NAME: shape() for shape in _EVERY}
 """The shapes by the names that capabilities use."""
 
 _OTHER_PATHS: Final[Mapping[str, str]] = {"openrouter.ai": "/api/alpha/decisions"}

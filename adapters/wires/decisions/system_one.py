@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from rungwise.adapters.wires.decisions.openai import yes_no
 from rungwise.adapters.wires.decisions.shape import (
@@ -19,6 +19,14 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.replies.parts import MediaPart
+
+_COUNTS: Final = {
+    "input_tokens": "total_input_tokens",
+    "output_tokens": "total_output_tokens",
+    "cached_tokens": "total_cached_tokens",
+    "total_tokens": "total_tokens",
+}
+"""OpenAI's names of counts, each with Gemini's."""
 
 
 class SystemOneShape(Shape):
@@ -95,12 +103,7 @@ class GeminiShape(SystemOneShape):
 
     def usage_in(self, report: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the report of tokens under OpenAI's names."""
-        return {
-            "input_tokens": report.get("total_input_tokens"),
-            "output_tokens": report.get("total_output_tokens"),
-            "cached_tokens": report.get("total_cached_tokens"),
-            "total_tokens": report.get("total_tokens"),
-        }
+        return {name: report.get(own) for name, own in _COUNTS.items()}
 
 
 def _content(part: MediaPart) -> Body:

@@ -1,7 +1,7 @@
 """Read the answers of a decision: which reach the bar, and which the next backend is asked again.
 
-The answers of all backends so far are one value, `Asked`. What it becomes with a reply is the value
-of the reply's finding, and the call keeps that when it takes the reply.
+The answers of all backends so far are one value, `OpenQuestions`. What it becomes with a reply is
+the value of the finding of the reply, and the call keeps that when it takes the reply.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import UNCERTAIN, Finding, Observation
 from rungwise.fsm.call.run.judging import with_finding
 from rungwise.fsm.replies.decisions.answers import Answer
-from rungwise.fsm.replies.decisions.asked import Asked
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.schemas.given import Misfit
 
 MISFIT: Final = "answers that do not fit the questions"
 """What a reply was, for the journal, if an endpoint for decisions sent it."""
 
 
-def decided(asked: Asked, observation: Observation, proposal: Proposal, bar: float) -> Observation:
+def decided(
+    asked: OpenQuestions, observation: Observation, proposal: Proposal, bar: float
+) -> Observation:
     """Return an observation with what it says of the open questions.
 
     Arguments:
@@ -54,7 +56,7 @@ def decided(asked: Asked, observation: Observation, proposal: Proposal, bar: flo
     return _taken(after, observation)
 
 
-def _taken(after: Asked, observation: Observation) -> Observation:
+def _taken(after: OpenQuestions, observation: Observation) -> Observation:
     """Return an observation that brought answers, as `answered` or `answered_uncertainly`."""
     finding = Finding(value=after)
     if not after.open:

@@ -31,7 +31,7 @@ from rungwise.fsm.replies.text.contents import is_blank, is_json, json_in
 from rungwise.fsm.values.label import close_to, label, short
 
 if TYPE_CHECKING:
-    from rungwise.fsm.replies.decisions.asked import Asked
+    from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
     from rungwise.fsm.replies.schemas.returns import Returns
 
 RIGHT: Final = Finding()
@@ -86,11 +86,11 @@ class Judge:
         return with_finding(observation, finding, gathered)
 
     @property
-    def decided(self) -> Asked | None:
+    def decided(self) -> OpenQuestions | None:
         """Return the answers of a decision so far; None for none."""
         if self.returns is None or not self.returns.is_decision:
             return None
-        asked = cast("Asked", self.returns)
+        asked = cast("OpenQuestions", self.returns)
         return asked if asked.answers else None
 
     def judged(self, observation: Observation, gathered: str) -> Judged | None:

@@ -36,7 +36,7 @@ from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
-    from rungwise.fsm.replies.decisions.asked import Asked
+    from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 
 CUT_OFF: Final = ("interrupted", "fell_silent")
 """The events of a reply that did not reach its end."""
@@ -389,7 +389,7 @@ class ReplyReader:
             from rungwise.fsm.call.run.deciding import decided
 
             bar = self._context.policy.confidence or 0.0
-            asked = cast("Asked", judge.returns)
+            asked = cast("OpenQuestions", judge.returns)
             self._checked = decided(asked, observation, proposal, bar)
         return self._checked
 

@@ -19,7 +19,7 @@ from rungwise.fsm.replies.text.thinking import split_thinking
 from rungwise.fsm.values.money import as_money
 
 if TYPE_CHECKING:
-    from rungwise.fsm.replies.decisions.asked import Asked
+    from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 
 LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
@@ -160,7 +160,7 @@ class Outcome:
             **self._stated(outcome, decided),
         )
 
-    def _stated(self, outcome: str, decided: Asked | None) -> dict[str, Any]:
+    def _stated(self, outcome: str, decided: OpenQuestions | None) -> dict[str, Any]:
         """Return the fields of a result that say what was found of the last reply, and how its cost
         is known.
 

@@ -150,7 +150,14 @@ def answer_without_measure(question: Question, value: Any, backend: str) -> Answ
 
 
 def _unmeasured(question: Question, value: Any, own: float | None, backend: str) -> Answer:
-    """Read an answer without probabilities: a label, or the expected place of a score."""
+    """Read an answer without probabilities: a label, or the expected place of a score.
+
+    Arguments:
+        question: what was asked.
+        value: the label, or the place.
+        own: the provider's own figure of its confidence.
+        backend: the name of the backend.
+    """
     if isinstance(value, str) and value in question.labels:
         return Answer(
             value=question.value_of(value), label=value, provider_confidence=own, backend=backend

@@ -197,7 +197,7 @@ class Score(Question):
 
 
 def read_questions(plain: Mapping[str, Any]) -> Mapping[str, Question]:
-    """Return the questions that `Asked.plain_questions` has written."""
+    """Return the questions that `OpenQuestions.plain_questions` has written."""
     questions: dict[str, Question] = {}
     for name, each in plain.items():
         labels = each["labels"]

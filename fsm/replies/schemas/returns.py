@@ -42,7 +42,7 @@ class Returns(Schema):
 
     WHAT: ClassVar[str] = "the answer"
     is_decision: ClassVar[bool] = False
-    """Whether it holds the questions of a decision, as `Asked` does."""
+    """Whether it holds the questions of a decision, as `OpenQuestions` does."""
 
     is_wrapped: bool  # whether that object holds the value as its `value`
 

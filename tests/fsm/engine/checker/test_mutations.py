@@ -41,7 +41,7 @@ from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.engine.checker.branches import Ask, changes, dead_rows, first_row, ways
 from rungwise.fsm.engine.checker.proof import prove_row
 from rungwise.fsm.engine.checker.structure import problems
-from rungwise.fsm.replies.decisions.asked import Asked
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.testing import strategies
 from support.drawn import chains
 from support.sampling import examples
@@ -369,7 +369,7 @@ class Expectation:
             "verdict": raises if self.verdict_raises else None,
         }
         if self.measures:
-            wants["returns"] = Asked.of({"a": rungwise.YesNo("Is it?")})
+            wants["returns"] = OpenQuestions.of({"a": rungwise.YesNo("Is it?")})
         return Call(request, policy, self.chain, self.turn, has_compactor=self.compactor, **wants)
 
 

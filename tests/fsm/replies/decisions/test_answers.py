@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rungwise import Answer, Choice, Score, YesNo
 from rungwise.fsm.replies.decisions.answers import read_answer
-from rungwise.fsm.replies.decisions.asked import Asked
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.schemas.given import Misfit
 
 QUESTIONS = {
@@ -77,7 +77,7 @@ def of(name: str, *shares: float) -> dict[str, Any]:
 
 
 def test_what_is_below_the_bar_stays_open() -> None:
-    asked = Asked.of(QUESTIONS)
+    asked = OpenQuestions.of(QUESTIONS)
     came = {
         "queue": of("queue", 0.9, 0.1),
         "urgent": {"refused": True},
@@ -97,7 +97,7 @@ def test_what_is_below_the_bar_stays_open() -> None:
 
 
 def test_without_a_bar_nothing_is_open() -> None:
-    asked = Asked.of(QUESTIONS)
+    asked = OpenQuestions.of(QUESTIONS)
     words = {"queue": "other", "urgent": False, "anger": "furious"}
     after = asked.after(asked.read_words(json.dumps(words), "a"), 0.0)
     assert after.open == ()

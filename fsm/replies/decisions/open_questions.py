@@ -27,7 +27,7 @@ from rungwise.fsm.values.label import label
 
 
 @frozen(eq=False, kw_only=True)
-class Asked(Returns):
+class OpenQuestions(Returns):
     """Hold the questions of a decision, those that are still open, and the answers so far."""
 
     is_decision: ClassVar[bool] = True
