@@ -7,6 +7,7 @@ from typing import Any, Never, Self, Unpack, overload
 
 from rungwise.adapters.check import Check, check_request, with_stand_ins
 from rungwise.adapters.client_clocks import Clocks, checked_clocks
+from rungwise.adapters.client_decisions import Deciding
 from rungwise.adapters.client_options import (
     ATTRIBUTES,
     CallOptions,
@@ -43,7 +44,7 @@ from rungwise.fsm.health.health import DEFAULT_HEALTH, BackendHealth, Health
 from rungwise.fsm.values.checks import Called
 
 
-class Client(Turns, Closing, AsyncClosing, Called):
+class Client(Turns, Deciding, Closing, AsyncClosing, Called):
     """Run model calls over a chain of backends. One client serves any number of calls, in any
     number of threads.
 

@@ -112,6 +112,13 @@ class Runtime:
         if self.shared is not None and remembered:
             self.shared = self.shared.at(remembered[0])
 
+    def for_decisions(self) -> Runtime:
+        """Return one that asks each backend at its endpoint for decisions, if it has one."""
+        # decisions are for those who ask for them
+        from rungwise.adapters.wires.decisions.backend import Decisions
+
+        return self.with_chain(map(Decisions.beside, self.chain), stream_calls=self.stream_calls)
+
     def new_call(
         self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool
     ) -> Call:

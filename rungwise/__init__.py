@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.wires.bedrock.backend import Bedrock as Bedrock
     from rungwise.adapters.wires.capabilities.capability import Capabilities as Capabilities
     from rungwise.adapters.wires.chat.backend import OpenAIChat as OpenAIChat
+    from rungwise.adapters.wires.decisions.backend import Decisions as Decisions
     from rungwise.adapters.wires.gemini.backend import Gemini as Gemini
     from rungwise.adapters.wires.interactions.backend import (
         GeminiInteractions as GeminiInteractions,
@@ -95,6 +96,11 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.errors import ToolError as ToolError
     from rungwise.fsm.health.health import Health as Health
     from rungwise.fsm.health.quota import Quota as Quota
+    from rungwise.fsm.replies.decisions.answers import Answer as Answer
+    from rungwise.fsm.replies.decisions.answers import Decision as Decision
+    from rungwise.fsm.replies.decisions.questions import Choice as Choice
+    from rungwise.fsm.replies.decisions.questions import Score as Score
+    from rungwise.fsm.replies.decisions.questions import YesNo as YesNo
     from rungwise.fsm.replies.parts import MediaPart as MediaPart
     from rungwise.fsm.replies.parts import Message as Message
     from rungwise.fsm.replies.parts import TextPart as TextPart

@@ -11,9 +11,9 @@
   `Guard`s, `Effect`s, and the `Entry` of a rung in a ladder. `rungwise.CALL`, `TURN` and `HEALTH`
   are the tables that Rungwise ships.
 * For annotations: what `rungwise.verify` and `rungwise.odds` return (`Certificate`, `Odds`,
-  `TurnOdds`), the `Rates` of the latter, the `Handle` of a durable call, a message as a mapping
-  (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`,
-  a function that is called with each step.
+  `TurnOdds`), the `Rates` of the latter, the `Handle` of a durable call, a `Question` of a
+  decision, a message as a mapping (`PlainMessage`), a `Part` of a `rungwise.Message`,
+  `StreamEvent` and `TurnEvent`, and `Observer`, a function that is called with each step.
 * `Caller` says who asks `rungwise.asgi`, and what they may.
 
 The core does no I/O, so nothing ties it to HTTP. This is a whole driver:
@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.errors import TableError as TableError
     from rungwise.fsm.health.health import BackendHealth as BackendHealth
     from rungwise.fsm.health.table import HEALTH as HEALTH
+    from rungwise.fsm.replies.decisions.questions import Question as Question
     from rungwise.fsm.replies.failures.failure import Failure as Failure
     from rungwise.fsm.replies.parts import CitationPart as CitationPart
     from rungwise.fsm.replies.parts import CommentaryPart as CommentaryPart

@@ -19,7 +19,7 @@ from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_as
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
 from rungwise.adapters.cli.running import (
     JOURNAL_LOST,
-    Answer,
+    PrintedAnswer,
     Shown,
     answer_to_stdout,
     ctrl_c_cancels,
@@ -223,7 +223,7 @@ def _ask(prompt: str | None, tools: Toolbox | None, **options: Any) -> int:
     settings = {name: options[name] for name in OF_REQUEST}
     request = Request(_messages(prompt, options["system"]), **settings)
     as_json = options["as_json"]
-    answer = Answer() if as_json else answer_to_stdout()
+    answer = PrintedAnswer() if as_json else answer_to_stdout()
     arguments: dict[str, Any] = {name: options[name] for name in ("deadline", "returns")}
     display: Shown[Any] = ShownCall(answer)
     if tools is not None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
 
 
-class Answer:
+class PrintedAnswer:
     """Ignore the text of a call, whose result is written in another form."""
 
     def add(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Answer:
         """Write the rest of the result's text."""
 
 
-class _PipedAnswer(Answer):
+class _PipedAnswer(PrintedAnswer):
     """Write for a program: only text that is final, and nothing but the text."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _PipedAnswer(Answer):
         put(whole[self._written :])
 
 
-class TerminalAnswer(Answer):
+class TerminalAnswer(PrintedAnswer):
     """Write for a person: text as it arrives, and a mark where text was taken back."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class TerminalAnswer(Answer):
             self._at_line_start = text.endswith("\n")
 
 
-def answer_to_stdout() -> Answer:
+def answer_to_stdout() -> PrintedAnswer:
     """Return the answer for a terminal or for a pipe."""
     return TerminalAnswer() if is_terminal(sys.stdout) else _PipedAnswer()
 
@@ -181,7 +181,7 @@ JOURNAL_LOST: Final = 7
 class Shown(ABC, Generic[End]):
     """Follow a call or a turn and show it."""
 
-    answer: Answer  # writes its text
+    answer: PrintedAnswer  # writes its text
     result: End | None = None
     error: CallError | TurnError | None = None  # why it failed
     gone: StdoutGone | None = None  # why the answer could not be written

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.client_decisions import refuse_options
 from rungwise.adapters.client_options import OF_CALLS, CallOptions, Messages, request_of
 from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import Engine
@@ -19,6 +20,9 @@ from rungwise.adapters.turn.turn_options import OF_TURNS, TurnOptions
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.decisions.answers import Decision
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
+from rungwise.fsm.replies.decisions.questions import Question
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.label import short
 
@@ -131,6 +135,41 @@ class Durable(Closing):
                 **options,
             )
         )
+
+    def decide(
+        self,
+        id: str,
+        input: Messages,
+        questions: Mapping[str, Question],
+        *,
+        restart: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Result[Decision]:
+        """Run a decision once for an id, and return its result; raises what `call` does.
+
+        Arguments:
+            id, restart: as for `call`.
+            input, questions, options: as for `Client.decide`.
+        """
+        refuse_options(options)
+        return self.call(id, input, returns=OpenQuestions.of(questions), restart=restart, **options)
+
+    async def adecide(
+        self,
+        id: str,
+        input: Messages,
+        questions: Mapping[str, Question],
+        *,
+        restart: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Result[Decision]:
+        """Run a decision asynchronously; raises what `call` does.
+
+        Arguments:
+            id, input, questions, restart, options: as for `decide`.
+        """
+        decide = partial(self.decide, id, input, questions, restart=restart, **options)
+        return await in_thread(decide)
 
     def start(
         self,

@@ -16,11 +16,15 @@ from attrs import field, frozen
 from pydantic import TypeAdapter
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
+from rungwise.fsm.replies.decisions.questions import read_questions
 from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.values.label import short
 
 PATH: Final = "import path"
 """The one member of what stands for a function or class, by which another process finds it."""
+QUESTIONS: Final = "questions of a decision"
+"""The one member of what stands for the questions of a decision."""
 
 
 def _checked(modules: Sequence[str]) -> tuple[str, ...]:
@@ -31,6 +35,11 @@ def _checked(modules: Sequence[str]) -> tuple[str, ...]:
         if not isinstance(module, str):
             raise ConfigurationError(f"modules must hold names of modules, not {short(module)}")
     return tuple(modules)
+
+
+def asks_questions(plain: Any) -> bool:
+    """Tell whether what a stored call returns is a decision."""
+    return isinstance(plain, Mapping) and QUESTIONS in plain
 
 
 @frozen
@@ -49,6 +58,8 @@ class Modules:
         """
         if returns is None or isinstance(returns, Mapping):
             return returns
+        if isinstance(returns, OpenQuestions):
+            return {QUESTIONS: returns.plain_questions()}
         returns_of(returns)  # which says what is wrong with it
         with suppress(ConfigurationError):
             return {PATH: self.path_of(returns, "returns")}
@@ -96,6 +107,8 @@ class Modules:
         """Return the function or class that a mapping with its path stands for, and anything else
         unchanged.
         """
+        if asks_questions(plain):
+            return OpenQuestions.of(read_questions(plain[QUESTIONS]))
         if isinstance(plain, Mapping) and PATH in plain:
             return self.found(plain[PATH], what)
         return plain

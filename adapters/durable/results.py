@@ -10,6 +10,7 @@ from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.schemas.given import Misfit
 from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.turn.result import SUCCESSES as SUCCESSES_OF_TURNS
@@ -62,6 +63,8 @@ def result_of(
 def _value(id: str, plain: Plain, returns: Any) -> Any:
     """Return the value of an answer; None if it has none."""
     schema = returns_of(returns)
+    if schema is not None and schema.is_decision:
+        return OpenQuestions.decision_in(plain["text"])
     if schema is None or plain["outcome"] not in ("done", "finished"):
         return None
     try:

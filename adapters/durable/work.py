@@ -13,6 +13,7 @@ import attrs
 import orjson
 from attrs import evolve, frozen
 
+from rungwise.adapters.client_decisions import asking_decisions
 from rungwise.adapters.durable.budgets import left_of
 from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver, Saver
 from rungwise.adapters.durable.forms import (
@@ -22,7 +23,7 @@ from rungwise.adapters.durable.forms import (
     plain_turn_result,
     read_request,
 )
-from rungwise.adapters.durable.import_paths import PATH, Modules
+from rungwise.adapters.durable.import_paths import PATH, Modules, asks_questions
 from rungwise.adapters.durable.recorded import Entry
 from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
@@ -174,6 +175,8 @@ async def run_work(
         ConfigurationError: the policy, the table or the chain has changed since it began.
         JournalMismatch: it does not do again what is recorded of it.
     """
+    if asks_questions(work["asked"]["returns"]):
+        client = asking_decisions(client)
     policy = policy_of(client, work)
     if not is_same_setting(setting_of(client, policy), work):
         raise ConfigurationError(CHANGED)  # whoever put it into this queue

@@ -19,6 +19,7 @@ from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.pump import Pump
 from rungwise.adapters.gateway.writing import AnswerWriter
 from rungwise.adapters.tools.beats import Beat, abeating
+from rungwise.fsm.call.chain.for_backend import QUESTIONS
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.errors import IllegalEvent
 
@@ -43,13 +44,15 @@ class GatewayCall(AnswerWriter):
         client.runtime = self.client.runtime.with_chain((forward,), stream_calls=forward.streams)
         policy = self.options.get("policy") or client.policy
         limits = {name: each if name in counters else 0 for name, each in policy.limits.items()}
-        options = {
+        options: dict[str, Any] = {
             "policy": evolve(policy, limits=Limits(**limits)),
             "input_tokens": max(1, len(body) // BYTES_PER_TOKEN),
         }
         for name in ("deadline", "headers", "within"):
             if name in self.options:
                 options[name] = self.options[name]
+        if self.language.api == "decisions":
+            options["parameters"] = {QUESTIONS: {}}  # the body itself asks them
         if forward.cap is not None:
             options["max_tokens"] = forward.cap
         asked = Asked("forwarded")  # the body itself says what

@@ -13,12 +13,13 @@ import orjson
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.client_decisions import asking_decisions
 from rungwise.adapters.gateway.accounts import cap_in, models_in
 from rungwise.adapters.gateway.answers import PREFIX, Problem
 from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.fields import Asked
 from rungwise.adapters.gateway.forwarded import Forward
-from rungwise.adapters.gateway.languages import CHAT, LANGUAGES
+from rungwise.adapters.gateway.languages import CHAT, DECISIONS, LANGUAGES
 from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
 from rungwise.adapters.gateway.reading import read
 from rungwise.adapters.gateway.serving.beside import COUNTERS, PassedOn, kind_of
@@ -66,7 +67,7 @@ class Gateway:
 
     def language(self, path: str) -> SpokenLanguage | None:
         """Return the protocol of a POST to this path; None if it is no model call."""
-        return next((each for each in SPOKEN if each.speaks(path)), None)
+        return next((each for each in (DECISIONS, *SPOKEN) if each.speaks(path)), None)
 
     def takes(self, path: str) -> bool:
         """Tell whether a POST to this path is answered: a model call, or what stands beside it."""
@@ -195,6 +196,8 @@ class Gateway:
         budget = limits.get("policy", client.policy).budget
         if budget.money is not None or caller.needs_prices:
             _check_models(client, request.body)
+        if language is DECISIONS:
+            client = asking_decisions(client)
         speaks = [_speaks(each, language) for each in client.chain]
         asked = read(language.api, request.body, is_own=speaks[0], may_forward=any(speaks))
         shown = request  # what the answer repeats

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rungwise.adapters.gateway.deciding import take_questions, take_state
 from rungwise.adapters.gateway.fields import Asked, Fields, Take
 from rungwise.adapters.gateway.google import GEMINI, INTERACTIONS
 from rungwise.adapters.gateway.takes import (
@@ -216,10 +217,22 @@ _ANTHROPIC: Final = Fields(
     },
 )
 
+_DECISIONS: Final = Fields(
+    common={},
+    special={
+        "model": ignore,
+        "input": take_messages,
+        "state": take_state,
+        "questions": take_questions,
+    },
+    own="prompt_cache_key prompt_cache_options safety_identifier",
+)
+
 _FIELDS: Final = {
     "openai": _CHAT,
     "responses": _RESPONSES,
     "anthropic": _ANTHROPIC,
     "gemini": GEMINI,
     "interactions": INTERACTIONS,
+    "decisions": _DECISIONS,
 }

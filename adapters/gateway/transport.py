@@ -42,10 +42,10 @@ class Transport(Closing, AsyncClosing, Called, _Transports):
     """Answer the model calls of an SDK with calls of a client, as a transport of httpx and httpx2,
     sync and async.
 
-    It reads chat completions, Responses, Anthropic's Messages, Gemini's generateContent and
-    Interactions, and answers each in its protocol, whole or streamed. Turn the SDK's own retries
-    off. Requests that are no model calls go on to their own address. The program's key is never
-    sent to a backend of the chain.
+    It reads chat completions, Responses, Anthropic's Messages, Gemini's generateContent,
+    Interactions and decisions, and answers each in its protocol, whole or streamed. Turn the SDK's
+    own retries off. Requests that are no model calls go on to their own address. The program's key
+    is never sent to a backend of the chain.
 
     What the chain cannot express, such as `n=4` or an unknown field, goes word for word to the
     first backend that speaks the protocol, in one attempt.

@@ -78,7 +78,9 @@ class AnswerWriter:
         headers = self.headers(result)
         if self.forward is not None:
             return self._raw(headers)
-        is_json_wanted = self.asked.returns is not None
+        # the text of a decision is what its language writes
+        is_decision = self.language.api == "decisions"
+        is_json_wanted = self.asked.returns is not None and not is_decision
         reasoning, commentary = self.reasoning_and_commentary(result)
         answer = Completion(
             text=text_of(result, is_json_wanted=is_json_wanted),

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
 from rungwise.adapters.wires.backend import Backend
-from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
+from rungwise.fsm.health.health import BackendHealth, Health, HealthChoice, Symptom, choose
 from rungwise.fsm.health.quota import Claim, Quota, QuotaMeter, Settlement
 from rungwise.fsm.values.forks import renewed_in_children
 
 UNKNOWN: Final = BackendHealth()
-FIRST: Final = Choice(0)
+FIRST: Final = HealthChoice(0)
 
 
 class MemoryStore:
@@ -39,7 +39,7 @@ class MemoryStore:
         keys: Sequence[Hashable],
         rules: Health,
         lease: float,
-    ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
+    ) -> Work[tuple[HealthChoice, Sequence[BackendHealth]]]:
         """Choose which of some backends a call asks; see `Store.choose`."""
         yield from ()
         if not self._known:

@@ -54,7 +54,7 @@ from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
+from rungwise.fsm.health.health import BackendHealth, Health, HealthChoice, Symptom, choose
 from rungwise.fsm.health.quota import FORGOTTEN, POLL, TINY, Claim, Quota, Settlement
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class RedisStore:
 
     def choose(
         self, keys: Sequence[StoreKey], rules: Health, lease: float
-    ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
+    ) -> Work[tuple[HealthChoice, Sequence[BackendHealth]]]:
         """Choose which of some backends a call asks; see `Store.choose`."""
         until = self._clock() + TIMEOUT
         for _ in range(TRIES):

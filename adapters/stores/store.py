@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from rungwise.adapters.wires.backend import Backend
-from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
+from rungwise.fsm.health.health import BackendHealth, Health, HealthChoice, Symptom
 from rungwise.fsm.health.quota import Claim, Quota, Settlement
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Store(Protocol):
         keys: Sequence[Any],
         rules: Health,
         lease: float,
-    ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
+    ) -> Work[tuple[HealthChoice, Sequence[BackendHealth]]]:
         """Choose which backend a call asks.
 
         Arguments:

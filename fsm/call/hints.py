@@ -49,6 +49,8 @@ class Hints:
             answer a wrong tool call.
         json, json_schema: system messages that ask for JSON, or for JSON that fits `{schema}`, for
             backends without a parameter for it.
+        questions: the system message that asks the `{questions}` of a decision, for backends
+            without an endpoint for decisions.
         rungs: for each rung of your own, the user turn that it sends.
     """
 
@@ -81,5 +83,10 @@ class Hints:
         "this JSON schema:\n\n"
         "{schema}",
         validator=_quotes("schema"),
+    )
+    questions: str = field(
+        default="Decide each of the following about the conversation. Answer with one member for "
+        "each, under its name.\n\n{questions}",
+        validator=_quotes("questions"),
     )
     rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)

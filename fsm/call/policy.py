@@ -220,6 +220,9 @@ class Policy:
         after_refusal: `fall_back` asks the next backend what one has refused; `end` does not.
         base_cap: output tokens from which caps are raised if the caller set no cap.
         largest_cap: output tokens that no raised cap exceeds; a larger cap of the caller stays.
+        confidence: the least confidence of an answer to a question of `Client.decide`, from 0 to 1.
+            The next backend is asked the questions whose answers are below it. None takes every
+            answer.
         handful: output tokens; text cut by a caller's cap of so many or fewer is `partial` at once.
         nudge_window: the number of last messages in which a tool result is looked for.
         skip_identical_empties: whether two identical empty replies are final for this backend.
@@ -267,6 +270,9 @@ class Policy:
     )
     base_cap: int = field(default=4096, validator=whole(1, 10**9))
     largest_cap: int = field(default=32_768, validator=whole(1, 10**9))
+    confidence: float | None = field(
+        default=None, validator=optional(number(above_zero=False, highest=1))
+    )
     handful: int = field(default=16, validator=whole(0, 10**9))
     nudge_window: int = field(default=5, validator=whole(0, LARGEST_LIMIT))
     skip_identical_empties: bool = field(default=False, validator=flag)

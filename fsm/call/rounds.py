@@ -130,6 +130,8 @@ class CallRounds:
         if observation.unsays:
             self._delivery.show(Reasoning(transcript.answer.gathered))
         transcript.gather(observation)
+        if observation.finding is not None:
+            self._context.keep_decided(observation.finding.value)
         if observation.event == "rejected_fixably":
             self._context.note_misplaced(observation.evidence)
 

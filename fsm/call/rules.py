@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
+from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED, UNCERTAIN
 from rungwise.fsm.call.table import CALL, HAS_TEXT, KEEPS_TEXT, UNSENT, keeps_asked_wait
 from rungwise.fsm.engine.checker.branches import finds
 from rungwise.fsm.engine.checker.check import check_table
@@ -31,6 +31,9 @@ from rungwise.fsm.values.label import close_to
 
 ERRORS = frozenset({"exhausted", "failed", "refused"})
 """The outcomes in which gathered text must not end; a refusal by the provider is the exception."""
+
+MAY_BE_DONE = ANSWERS | {UNCERTAIN}
+"""The events on which a call may be done. The last is one only if nobody measured the answer."""
 
 KEEPERS = {"has_delivered": "keep_delivered", "has_prior_answer": "keep_prior_answer"}
 """The effects that choose the answer of a salvaged call."""
@@ -111,8 +114,8 @@ def faults_of(table: Table) -> Iterator[str]:
 
 
 def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
-    if row.target == "done" and row.event not in ANSWERS:
-        yield f"{row}: only {' and '.join(sorted(ANSWERS))} are done"
+    if row.target == "done" and row.event not in MAY_BE_DONE:
+        yield f"{row}: only {' and '.join(sorted(MAY_BE_DONE))} are done"
     if row.target == "partial" and row.event not in HAS_TEXT and not finds(table, row, "has_text"):
         yield f"{row}: its guard must find 'has_text', or the text may be empty"
     if row.target == "salvaged" and row.effect not in KEEPERS.values():

@@ -35,6 +35,7 @@ EVENTS = (
     Event("called_tools", "the model called tools"),
     Event("answered_wrongly", "the answer was wrong", ", and no correction is left"),
     Event("called_wrongly", "a tool call was wrong", ", and no correction is left"),
+    Event("answered_uncertainly", "an answer is less certain than the policy asks for"),
     Event("verdict_raised", "a verdict raised an error"),
     Event("came_empty", "the reply was empty"),
     Event("only_reasoned", "the reply held reasoning but no answer"),
@@ -67,7 +68,7 @@ KEEPS_TEXT = frozenset(
 )
 """The events whose reply is a part of the answer. A call discards the text of any other."""
 
-HAS_TEXT = frozenset({"truncated", "ended_unclearly"})
+HAS_TEXT = frozenset({"truncated", "ended_unclearly", "answered_uncertainly"})
 """The events of a reply that has text by itself. A call that ends on one of them needs no other."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
@@ -126,6 +127,11 @@ FACTS = (
     Fact(
         "overran",
         says="the reply is longer than its cap, so that no budget can rest on the next one's",
+    ),
+    Fact(
+        "is_uncertain",
+        says="an answer of a decision is below the policy's confidence; an unknown one is as long "
+        "as a backend follows that measures",
     ),
     Fact(
         "should_leave",
@@ -302,6 +308,11 @@ GIVE_UP = FALL_BACK.when(
     holds="same_wrong_again",
     says="the model repeats a wrong reply, and another one may be asked",
 )
+ASK_SURER = FALL_BACK.when(
+    "may_be_surer",
+    holds="is_uncertain",
+    says="another backend may be asked the questions whose answers are uncertain",
+)
 YIELD = FALL_BACK.when(
     "must_yield", holds="reserve_left", says="what is left is kept for the next backend"
 )
@@ -313,6 +324,7 @@ REFUSED = Ending("refused")
 FAILED = Ending("failed")
 OVER_BUDGET = Ending("over_budget")
 KEEP_TEXT = Ending("partial", holds="has_text")
+KEEP_DOUBTED = Ending("partial", holds="is_uncertain")
 KEEP_DELIVERED = Ending("salvaged", holds="has_delivered", effect="keep_delivered")
 KEEP_PRIOR = Ending("salvaged", holds="has_prior_answer", effect="keep_prior_answer")
 
@@ -331,6 +343,7 @@ CALL = build_table(
         "called_tools": (DONE,),
         "answered_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "called_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "answered_uncertainly": (ASK_SURER, KEEP_DOUBTED, DONE),
         "verdict_raised": (FAILED,),
         "came_empty": (
             KEEP_DELIVERED,

@@ -10,7 +10,7 @@ from operator import itemgetter
 from rungwise.fsm.diagram.colours import LIGHT
 from rungwise.fsm.diagram.layout import columns, struck_html, wrapped
 from rungwise.fsm.diagram.line import Line
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Node, Note, Picture
+from rungwise.fsm.diagram.model import Arc, DecisionList, Kind, Node, Note, Picture
 from rungwise.fsm.engine.journal.digest import END_SIGNS
 
 PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)
@@ -54,7 +54,7 @@ def ladder_view(picture: Picture) -> str:
     return _document(picture, picture.ladder_title, body)
 
 
-def _card_height(decision: Decision) -> float:
+def _card_height(decision: DecisionList) -> float:
     return len(decision.lines) + 2
 
 
@@ -127,7 +127,7 @@ def _line(line: Line) -> str:
     return f"{line.sign_html}{_numbers(line.steps)}{text}{line.turned_html}"
 
 
-def _card(picture: Picture, decision: Decision) -> str:
+def _card(picture: Picture, decision: DecisionList) -> str:
     where = "".join(f"<br/>{escape(words)}" for words in wrapped(decision.where, 40))
     head = f"<b>{escape(decision.event)}</b>{where}"
     lines = [f'<tr><td colspan="5" align="left" balign="left">{head}</td></tr>']
@@ -137,7 +137,7 @@ def _card(picture: Picture, decision: Decision) -> str:
     return f"<table {frame}>{''.join(lines)}</table>"
 
 
-def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
+def _card_line(picture: Picture, decision: DecisionList, line: Line, rank: int | None) -> str:
     """Write a row as a line of a card.
 
     Arguments:
@@ -180,7 +180,7 @@ def _paint(kind: Kind, *, is_struck: bool) -> str:
     return f'bgcolor="{LIGHT[kind]}" color="{LIGHT[kind + "_edge"]}"'
 
 
-def _guard(decision: Decision, line: Line) -> str:
+def _guard(decision: DecisionList, line: Line) -> str:
     """Write the guard of a line of a card, with the steps that took the row or tried it."""
     guard = struck_html(escape(decision.guard(line)), line.is_struck) + line.turned_html
     if line.tried:

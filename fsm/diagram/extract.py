@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from rungwise.fsm.diagram.line import Line, all_steps
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Marks, Node, Note, Picture, Settings
+from rungwise.fsm.diagram.model import Arc, DecisionList, Kind, Marks, Node, Note, Picture, Settings
 from rungwise.fsm.engine.machine.run import machine_of, rows_tried
 from rungwise.fsm.engine.machine.table import Table
 
@@ -34,7 +34,7 @@ def picture_of(
     shown_states = {line.row.source for line in lines}
     by_event = _grouped(lines, lambda line: line.row.event)
     notes: list[Note] = []
-    decisions: list[Decision] = []
+    decisions: list[DecisionList] = []
     for event, own in by_event.items():
         notes.extend(_notes(table, own, shown_states))
         decisions.extend(_decisions(table, event, own))
@@ -196,7 +196,7 @@ def _where(
     return f"from {', '.join(sources)}"
 
 
-def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[Decision]:
+def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[DecisionList]:
     """Yield the decision lists of an event; states with equal lists share one."""
     by_source = _grouped(lines, lambda line: line.row.source)
     shared: dict[tuple[object, ...], list[list[Line]]] = {}
@@ -210,7 +210,7 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[Decision
             where = ""
         lines_by_rank = [_merged(rank) for rank in zip(*lists, strict=True)]
         rows = [line.row for own in lists for line in own]
-        yield Decision(event, sources, where, tuple(lines_by_rank), tuple(rows))
+        yield DecisionList(event, sources, where, tuple(lines_by_rank), tuple(rows))
 
 
 def _merged(rank: tuple[Line, ...]) -> Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from textwrap import wrap
 
-from rungwise.fsm.diagram.model import Decision
+from rungwise.fsm.diagram.model import DecisionList
 
 
 def wrapped(words: str, room: int) -> list[str]:
@@ -14,8 +14,8 @@ def wrapped(words: str, room: int) -> list[str]:
 
 
 def columns(
-    decisions: tuple[Decision, ...], count: int, height: Callable[[Decision], float]
-) -> list[list[Decision]]:
+    decisions: tuple[DecisionList, ...], count: int, height: Callable[[DecisionList], float]
+) -> list[list[DecisionList]]:
     """Distribute decision lists over columns of about equal height, in their order.
 
     A list stands in the column in which its middle would be if the columns, one below the other,
@@ -27,7 +27,7 @@ def columns(
         height: returns the height of a list.
     """
     total = sum(height(decision) for decision in decisions)
-    filled: list[list[Decision]] = [[] for _ in range(count)]
+    filled: list[list[DecisionList]] = [[] for _ in range(count)]
     above = 0.0
     for decision in decisions:
         middle = above + height(decision) / 2

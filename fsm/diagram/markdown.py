@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rungwise.fsm.diagram.line import Line
-from rungwise.fsm.diagram.model import Decision, Node, Picture
+from rungwise.fsm.diagram.model import DecisionList, Node, Picture
 from rungwise.fsm.engine.machine.table import Table
 
 
@@ -72,7 +72,7 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
     return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
 
 
-def _cells(picture: Picture, decision: Decision, line: Line) -> list[str]:
+def _cells(picture: Picture, decision: DecisionList, line: Line) -> list[str]:
     """Write a row as the cells of a table."""
     row = line.row
     sources = []
@@ -91,7 +91,7 @@ def _cells(picture: Picture, decision: Decision, line: Line) -> list[str]:
     return cells
 
 
-def _list(picture: Picture, decision: Decision) -> str:
+def _list(picture: Picture, decision: DecisionList) -> str:
     """Write the decision list of an event."""
     lines = [f"**`{decision.event}`** {decision.where}".rstrip(), ""]
     for rank, line in decision.ranked:
@@ -100,7 +100,7 @@ def _list(picture: Picture, decision: Decision) -> str:
     return "\n".join([*lines, ""])
 
 
-def _entry(picture: Picture, decision: Decision, line: Line) -> str:
+def _entry(picture: Picture, decision: DecisionList, line: Line) -> str:
     """Write a row as an entry of its decision list."""
     row = line.row
     guard = _code(row.guard) or decision.guard(line)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import evolve
 
 from rungwise.fsm.diagram.line import Line
-from rungwise.fsm.diagram.model import Arc, Decision, Node, Note, Picture
+from rungwise.fsm.diagram.model import Arc, DecisionList, Node, Note, Picture
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError
 
@@ -151,7 +151,7 @@ def _merged_groups(
             yield evolve(group, lines=own)
 
 
-def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:
+def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[DecisionList]:
     """Yield the decision lists of both.
 
     An old list and its partner become one. An old list without a partner keeps only its removed
@@ -174,16 +174,16 @@ def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterato
             yield evolve(decision, lines=tuple(own))
 
 
-def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
+def _partners(old: Picture, new: Picture) -> dict[int, DecisionList]:
     """Return, by the id of each new list, its old partner, if it has one.
 
     That is the list of the same event that shares most sources with it. Each old list is the
     partner of one new list at most.
     """
-    partners: dict[int, Decision] = {}
+    partners: dict[int, DecisionList] = {}
     unmatched = list(old.decisions)
     for decision in new.decisions:
-        best: Decision | None = None
+        best: DecisionList | None = None
         most_shared = 0
         for each in unmatched:
             shared = len({*each.sources} & {*decision.sources})
@@ -196,7 +196,7 @@ def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
     return partners
 
 
-def _both(was: Decision, now: Decision) -> Decision:
+def _both(was: DecisionList, now: DecisionList) -> DecisionList:
     """Merge two decision lists of one event.
 
     A line has moved if it is not at the same place among the lines that both lists have.
@@ -219,4 +219,4 @@ def _both(was: Decision, now: Decision) -> Decision:
         lines.append(line)
     sources = merged(was.sources, now.sources)
     rows = merged(was.rows, now.rows)
-    return Decision(now.event, tuple(sources), now.where, tuple(lines), tuple(rows))
+    return DecisionList(now.event, tuple(sources), now.where, tuple(lines), tuple(rows))

@@ -22,7 +22,7 @@ from attrs import frozen
 from rungwise.fsm.diagram.colours import LIGHT, MARK
 from rungwise.fsm.diagram.layout import columns, struck_html, wrapped
 from rungwise.fsm.diagram.line import Line
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Node, Note, Picture
+from rungwise.fsm.diagram.model import Arc, DecisionList, Kind, Node, Note, Picture
 
 RESERVED = {
     "call",
@@ -204,7 +204,7 @@ def _key(picture: Picture) -> str:
     return f'  key_["{"<br>".join(lines)}"]:::note'
 
 
-def _chain_height(decision: Decision) -> float:
+def _chain_height(decision: DecisionList) -> float:
     return len(decision.lines) + CARD_GAP
 
 
@@ -218,7 +218,7 @@ def _line(line: Line) -> str:
     return f"{line.sign_html}{steps}{words}{line.turned_html}"
 
 
-def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
+def _chain(picture: Picture, decision: DecisionList, name: str) -> dict[str, str]:
     """Return the head of a chain and its links, by id."""
     where = "".join(f"<br>{_escaped(words)}" for words in wrapped(decision.where, 40))
     links = {name: f'  {name}(["<b>{_escaped(decision.event)}</b>{where}"]):::head'}

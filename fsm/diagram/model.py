@@ -198,7 +198,7 @@ class Note(_Lines):
 
 
 @frozen
-class Decision:
+class DecisionList:
     """Show the decision list of one event: its rows in the order in which they are tried.
 
     Arguments:
@@ -256,7 +256,7 @@ class Picture:
     nodes: tuple[Node, ...]
     arcs: tuple[Arc, ...]
     notes: tuple[Note, ...]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[DecisionList, ...]
     marked: bool
     caption: str = ""
     is_change: bool = False

@@ -264,7 +264,7 @@ class BackendHealth:
 
 
 @frozen
-class Choice:
+class HealthChoice:
     """Hold which of several backends a call asks."""
 
     place: int
@@ -273,7 +273,7 @@ class Choice:
     changed: tuple[tuple[int, BackendHealth], ...] = ()
 
 
-def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: float) -> Choice:
+def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: float) -> HealthChoice:
     """Choose the first backend that may be asked, in the order of the chain; if all are open, the
     first to come due.
 
@@ -286,13 +286,13 @@ def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: flo
     due: list[tuple[int, BackendHealth]] = []
     for place, health in enumerate(known):
         if health.state == CLOSED:
-            return Choice(place, changed=tuple(due))
+            return HealthChoice(place, changed=tuple(due))
         later = health.at(now, rules)
         if later.state == HALF_OPEN:
             tried = later.probed(now, rules, lease)
             if tried.spent != later.spent:
-                return Choice(place, True, (*due, (place, tried)))
+                return HealthChoice(place, True, (*due, (place, tried)))
         if later is not health:
             due.append((place, later))
     soonest = min(range(len(known)), key=lambda place: known[place].until)
-    return Choice(soonest, changed=tuple(due))
+    return HealthChoice(soonest, changed=tuple(due))

@@ -20,7 +20,7 @@ WITH_CODE = [path for path in PAGES if "```" in path.read_text(encoding="utf-8")
 SLOW = {"reviewing.md", "how-it-works.md", "odds.md", "cost.md"}
 """Pages whose examples compute for seconds: `.ci/run full` runs these."""
 
-BACKENDS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama")
+BACKENDS = ("Decisions", "OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama")
 KEYS = (
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",

@@ -34,6 +34,7 @@ FLOORS = (
     {"diagram"},
     {"replies.text"},
     {"replies.schemas"},
+    {"replies.decisions"},
     {"replies.failures"},
     {"replies"},
     {"replies.assembly"},
@@ -56,7 +57,7 @@ FLOORS = (
     {"adapters.turn"},
     {"adapters.check", "adapters.discovery"},
     {"adapters.every_client", "adapters.runtime"},
-    {"adapters.client_turns"},
+    {"adapters.client_decisions", "adapters.client_turns"},
     {"adapters.client"},
     {"adapters.gateway", "adapters.durable", "adapters.telemetry", "adapters.ui"},
     {"adapters.provider"},
@@ -76,6 +77,7 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.displayable", "rungwise.fsm.engine.journal.digest"),
     ("rungwise.fsm.call.run.call_journal", "rungwise.fsm.call.run.call_digest"),
     ("rungwise.fsm.call.run.judging", "rungwise.fsm.replies.schemas.returns"),
+    ("rungwise.fsm.call.run.observe", "rungwise.fsm.call.run.deciding"),
     ("rungwise.fsm.call.run.observe", "rungwise.fsm.call.run.quoting"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.call_digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.engine.journal.digest"),
@@ -203,7 +205,7 @@ MOST_MODULES = 97
 MOST_CLASSES = 71
 """Classes that attrs may build for them, at about 0.3 ms each."""
 
-MOST_COMPILED = 114_000
+MOST_COMPILED = 114_500
 """Characters of methods that attrs may compile for these classes; 3 000 take about 1 ms."""
 
 

@@ -335,6 +335,12 @@ def values(client: rungwise.Client) -> None:
     assert_type(client.call("hello", returns=Literal["a", "b"]).value, Any)
     assert_type(client.call("hello", returns=Bird | int).value, Any)
     assert_type(client.call("hello").value, Any)
+    asked = {
+        "urgent": rungwise.YesNo("Is it urgent?"),
+        "queue": rungwise.Choice("Which?", ["a", "b"]),
+    }
+    assert_type(client.decide("hello", asked).value, rungwise.Decision)
+    assert_type(client.decide("hello", asked).value["urgent"].confidence, float | None)
     assert_type(client.turn("hello", returns=Bird, approvals={"c1": True}).value, Bird | None)
     with client.stream("hello", returns=Bird) as stream:
         for event in stream:

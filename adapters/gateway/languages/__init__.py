@@ -5,10 +5,11 @@ from importlib.util import find_spec
 from typing import Final
 
 from rungwise.adapters.gateway.languages.chat import LANGUAGE as CHAT
+from rungwise.adapters.gateway.languages.decisions import LANGUAGE as DECISIONS
 from rungwise.adapters.gateway.languages.language import Language
 from rungwise.adapters.wires.registry import APIS, folder_of
 
-__all__ = ["CHAT", "LANGUAGES", "language_of"]
+__all__ = ["CHAT", "DECISIONS", "LANGUAGES", "language_of"]
 
 _MODULES = [f"{__package__}.{folder_of(api)}" for api in reversed(tuple(APIS))]
 LANGUAGES: Final[tuple[Language, ...]] = tuple(
@@ -20,4 +21,5 @@ LANGUAGES: Final[tuple[Language, ...]] = tuple(
 def language_of(path: str) -> Language | None:
     """Return the protocol of a POST to this path, or None."""
     path = path.partition("?")[0]
-    return next((language for language in LANGUAGES if language.speaks(path)), None)
+    every = (DECISIONS, *LANGUAGES)
+    return next((language for language in every if language.speaks(path)), None)

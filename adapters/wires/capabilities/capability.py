@@ -24,6 +24,15 @@ from rungwise.fsm.values.checks import (
 from rungwise.fsm.values.patterns import Pattern
 
 ANY: Final[Any] = ""
+DECISIONS: Final = ("openai", "gemini", "systemone", "sglang")
+"""The shapes of endpoints for decisions."""
+
+
+def is_shape(value: object) -> bool:
+    """Tell whether a value is the name of a shape, or None."""
+    return value is None or value in DECISIONS
+
+
 _FLAG: Final = must("True, False or None", or_none(is_flag), names_class=True)
 _TOKENS: Final = must(
     "a whole number of tokens above 0, or None",
@@ -60,6 +69,8 @@ class Capabilities:
         first_token: seconds from the head of a response to the first content, for a model that
             thinks silently. A policy that sets its own `first_token`, as
             `rungwise.Policy.interactive` does, wins.
+        decisions: the shape of its endpoint for decisions: "openai" (also vLLM), "gemini",
+            "systemone" or "sglang". `rungwise.Client.decide` asks there.
         inferred_from: the model whose row stands in for what no table says of this one, which is
             newer.
 
@@ -79,6 +90,10 @@ class Capabilities:
     window: int | None = field(default=None, validator=_TOKENS)
     largest_output: int | None = field(default=None, validator=_TOKENS)
     first_token: float | None = field(default=None, validator=_SECONDS)
+    decisions: str | None = field(
+        default=None,
+        validator=must(f"one of {', '.join(DECISIONS)}, or None", is_shape, names_class=True),
+    )
     inferred_from: str | None = field(
         default=None, validator=must("a model, or None", or_none(is_text), names_class=True)
     )

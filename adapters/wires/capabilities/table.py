@@ -128,6 +128,8 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
         host=_OPENAIS,
         documents=True,
     ),
+    # the one model of its endpoint for decisions [openai-python, decision_create_params]
+    _row(r"^gpt-6-luna", host=_OPENAIS, decisions="openai"),
     _row(r"\bgpt-4o-2024-05-13", output=4_096, json_schema=False),
     _row(
         r"\bgpt-4o(?!.*(audio|realtime|transcribe|tts|search))",
@@ -197,6 +199,7 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
 
 _GEMINI: Final = (  # [ai.google.dev/gemini-api/docs/models, /thinking]
     _row(r"gemini~(2~5|[3-9])(?!.*lite)", first_token=THINKING),
+    _row(r"gemini~decision", 262_144, host=r"\.googleapis\.com$", decisions="gemini"),
     _row(r"gemini~2~0~flash", 1_048_576, 8_192, reasoning=False),
     _row(
         r"gemini~(2~5|3(~\d)?)~(pro|flash)(?!.*(image|tts|live|audio))",
@@ -218,6 +221,9 @@ _OTHERS: Final = (
     _row(r"grok-code-fast-1", 256 * _K, tools=True, images=False),
     _row(r"grok-4(\.1)?-fast", 2 * _M, **_SEES),
     _row(r"grok-4(-0709|-latest)?$", 256 * _K, **_SEES, reasoning=False),
+    # Jev, whoever serves it [docs.typesafe.ai; openrouter.ai/docs]
+    _row(r"\bjev\b", decisions="systemone"),
+    _row(host=r"(^|\.)typesafe\.ai$", decisions="systemone"),
     _row(host=r"(^|\.)x\.ai$", tools=True, json_schema=True),
     # DeepSeek's own API takes text alone, and JSON without a schema [api-docs.deepseek.com]. V4: 1M
     # and 384K.

@@ -25,7 +25,11 @@ from rungwise.fsm.analysis.certificate.enactment import links_of
 from rungwise.fsm.analysis.certificate.turn_worst import worst_of_turn
 from rungwise.fsm.analysis.certificate.worst import worst_cases
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
-from rungwise.fsm.call.chain.for_backend import longest_json_instruction, most_schema_tokens
+from rungwise.fsm.call.chain.for_backend import (
+    longest_json_instruction,
+    most_schema_tokens,
+    question_tokens,
+)
 from rungwise.fsm.call.chain.link import Link, check_link, most_keys
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
@@ -155,6 +159,7 @@ def _words_for(
     if isinstance(chain, int):
         return 0
     words = longest_json_instruction(chain, calls.hints, response_format)
+    words += question_tokens(wanted, calls.hints)
     return words + most_schema_tokens(wanted, chain)
 
 

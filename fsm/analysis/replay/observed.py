@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rungwise.fsm.call.conversation.changes import GOES_ON
-from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Finding, Observation
+from rungwise.fsm.call.conversation.observation import (
+    RAISED,
+    UNCERTAIN,
+    WRONG,
+    Finding,
+    Observation,
+)
 from rungwise.fsm.engine.journal.record import OF_EVIDENCE, Evidence, Step
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import ToolCall
@@ -58,6 +64,8 @@ def observation_of(step: Step, backend: int) -> Observation:
 
 def _found(step: Step) -> str | None:
     """Return what came in place of a reply, or what is known of why none came, in words."""
+    if step.event == UNCERTAIN:
+        return step.note
     is_failure = step.event == "malformed" or step.reason is not None
     return step.note if is_failure and "repair_known" not in step.facts else None
 

@@ -21,7 +21,7 @@ from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import merged
-from rungwise.fsm.diagram.model import Decision, Picture
+from rungwise.fsm.diagram.model import DecisionList, Picture
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.replies.failures.failure import Failure, event_of_failure
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -73,7 +73,7 @@ def _ladders(policy: Policy | TurnPolicy) -> dict[tuple[str, int], Ladder]:
     return ladders
 
 
-def _where(table: Table, decision: Decision) -> str:
+def _where(table: Table, decision: DecisionList) -> str:
     """Name the states in which an event occurs; empty for the hub, and for every rung."""
     sources = decision.sources
     if sources == (table.hub,):
@@ -86,7 +86,7 @@ def _where(table: Table, decision: Decision) -> str:
     return f"in {', '.join(sources)}"
 
 
-def _ranks(table: Table, picture: Picture, decision: Decision) -> Iterator[Rank]:
+def _ranks(table: Table, picture: Picture, decision: DecisionList) -> Iterator[Rank]:
     """Yield the lines of a ladder, also those that can never be taken."""
     for line in decision.lines:
         node = picture.node(line.row.target)

@@ -20,7 +20,7 @@ from rungwise.fsm.analysis.review.findings import Change, Findings, Rank
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import AWAIT, CALL
 from rungwise.fsm.diagram import draw
-from rungwise.fsm.diagram.model import Decision, Picture
+from rungwise.fsm.diagram.model import DecisionList, Picture
 from rungwise.fsm.diagram.page.templates import html, ladders_html, render
 from rungwise.fsm.engine.machine.table import Row, Table
 
@@ -123,10 +123,10 @@ def _rows_text(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _split_decisions(findings: Findings) -> tuple[list[Decision], list[Decision]]:
+def _split_decisions(findings: Findings) -> tuple[list[DecisionList], list[DecisionList]]:
     """Split the ladders of the picture into those that change and those that stay."""
-    changed: list[Decision] = []
-    same: list[Decision] = []
+    changed: list[DecisionList] = []
+    same: list[DecisionList] = []
     for decision in findings.picture.decisions:
         if _differs(findings.picture, decision):
             changed.append(decision)
@@ -135,7 +135,7 @@ def _split_decisions(findings: Findings) -> tuple[list[Decision], list[Decision]
     return changed, same
 
 
-def _differs(picture: Picture, decision: Decision) -> bool:
+def _differs(picture: Picture, decision: DecisionList) -> bool:
     """Tell whether a line of a ladder changes, or the state that it leads to."""
     for line in decision.lines:
         node = picture.node(line.row.target)

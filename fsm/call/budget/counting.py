@@ -32,6 +32,7 @@ ENDED_BY_ITSELF: Final = frozenset(
         "called_tools",
         "answered_wrongly",
         "called_wrongly",
+        "answered_uncertainly",
         "verdict_raised",
         "came_empty",
         "only_reasoned",

@@ -41,31 +41,32 @@ _FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (
 
 def with_json_instruction(
     composed: Composed,
-    request: Request,
-    link: Link,
+    resolved: ForBackend,
     hints: Hints,
-    shapes: Shapes,
     dropped: frozenset[str],
 ) -> Composed:
     """Add a system message that asks for JSON, if the backend has no parameter for it or has
-    rejected that.
+    rejected that. The questions of a decision stand before that.
 
     Arguments:
         composed: the messages that would go out.
-        request: what is asked, as it is for this backend.
-        link: the backend.
+        resolved: what is asked, as it is for this backend.
         hints: the wording.
-        shapes: the form of the messages.
         dropped: the parameters that the backend has rejected.
     """
-    response_format = link.in_words(request, dropped)
-    if response_format is None:
+    words = []
+    if resolved.questions:
+        words.append(_asking(resolved.questions, hints))
+    response_format = resolved.link.in_words(resolved.request, dropped)
+    if response_format is not None:
+        words.append(_wording(response_format, hints))
+    if not words:
         return composed
-    text = _wording(response_format, hints)
+    text = "\n\n".join(words)
     # behind the caller's own system messages, which stand first
     place = 0
     for message in composed.messages:
-        if shapes.role_of(message) not in ("system", "developer"):
+        if resolved.shapes.role_of(message) not in ("system", "developer"):
             break
         place += 1
     messages = list(composed.messages)
@@ -102,6 +103,10 @@ def _tokens_of(text: str) -> int:
     return estimate_tokens(text) + MESSAGE_TOKENS
 
 
+def _asking(questions: str, hints: Hints) -> str:
+    return hints.questions.replace("{questions}", questions)
+
+
 def _wording(response_format: Mapping[str, Any], hints: Hints) -> str:
     schema = schema_of(response_format)
     if schema is None:
@@ -117,6 +122,9 @@ def schema_of(response_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
     schema = inner.get("schema")
     return schema if isinstance(schema, Mapping) else None
 
+
+QUESTIONS: Final = "questions"
+"""The parameter by which a backend with an endpoint for decisions gets the questions."""
 
 ANSWER_TOOL: Final = "answer"
 """The name of the forced tool, and of the schema."""
@@ -148,6 +156,9 @@ class Asking:
             link: the backend.
             parameters, tools: those of the request, as they are for this backend.
         """
+        if returns.is_decision and link.measures:
+            questions = {QUESTIONS: returns.plain_questions()}
+            return cls("decision", questions, (), estimate_tokens(questions))
         by, schema, strict = link.asks_by(returns.schema, parameters, tools)
         if by == "tool":
             tool = FrozenMap(link.shapes.tool_of(ANSWER_TOOL, "Give the answer.", schema))
@@ -160,6 +171,13 @@ class Asking:
         if by == "schema":
             return cls(by, json_format, tools, estimate_tokens(json_format))
         return cls("words", json_format, tools)
+
+
+def question_tokens(returns: Returns | None, hints: Hints) -> int:
+    """Return the tokens of the words that ask the questions of a decision; 0 for any other call."""
+    if returns is None or not returns.is_decision:
+        return 0
+    return _tokens_of(_asking(returns.in_words, hints))
 
 
 def most_schema_tokens(returns: Returns | None, links: Iterable[Link]) -> int:
@@ -193,6 +211,7 @@ class ForBackend:
     shapes: Shapes
     asks_by: AsksBy  # how it is asked for what the caller wants back
     schema_tokens: int  # of a schema or a forced tool that asks for it
+    questions: str = ""  # of a decision, where words ask for them
 
     @classmethod
     def of(
@@ -213,12 +232,15 @@ class ForBackend:
         tools = tools_for(request, first, link)
         asks_by = _NOTHING
         schema_tokens = 0
+        questions = ""
         if returns is not None:
             asking = Asking.of(returns, link, parameters, tools)
             parameters = FrozenMap({**parameters, **asking.parameters})
             tools = asking.tools
             asks_by = asking.by
             schema_tokens = asking.tokens
+            if returns.is_decision and asks_by != "decision":
+                questions = returns.in_words
         resolved = request
         if parameters is not request.parameters:
             resolved = evolve(request, parameters=parameters)
@@ -245,6 +267,7 @@ class ForBackend:
             shapes=shapes,
             asks_by=asks_by,
             schema_tokens=schema_tokens,
+            questions=questions,
         )
 
     def dropped(self, rejected: frozenset[str]) -> frozenset[str]:

@@ -21,7 +21,7 @@ from rungwise.fsm.values.label import label
 MOST_KEYS: Final = 100
 """The most keys of one backend."""
 
-AsksBy = Literal["nothing", "schema", "tool", "words"]
+AsksBy = Literal["nothing", "schema", "tool", "words", "decision"]
 """How a backend is asked for what the caller wants back."""
 
 FOREIGN_PARAMETER: Final = "it is a parameter of another protocol"
@@ -199,6 +199,11 @@ class Link(Protocol):
     # how it answers
 
     @property
+    def measures(self) -> bool:
+        """Whether it has an endpoint for decisions, whose answers come with probabilities."""
+        return False
+
+    @property
     def streams(self) -> bool:
         """Whether it can stream a reply, so that the clocks of silence can run."""
         return False
@@ -293,6 +298,7 @@ class PlainLink(Link):
     keys: int = field(default=1, validator=whole(1, MOST_KEYS))
     stands_in: bool = False
     model: str | None = field(default=None, converter=label)
+    measures: bool = False
 
     __repr__ = brief_repr
 

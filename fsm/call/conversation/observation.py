@@ -180,6 +180,9 @@ WRONG: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What each of them becomes where the reply is wrong."""
 
+UNCERTAIN: Final = "answered_uncertainly"
+"""The event of a decision with an answer that is less certain than the policy asks for."""
+
 UNCLEAR: Final = "ended_unclearly"
 """The event of a text with a finish reason that nobody knows: it may be whole, or cut, or called
 off. It is never continued, and stands only if nothing better comes.

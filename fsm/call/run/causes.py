@@ -15,6 +15,7 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "called_tools": "200 with well-formed tool calls",
         "answered_wrongly": "200 with JSON that does not fit, or an answer that a verdict rejects",
         "called_wrongly": "200 with a call of an unknown tool, or with arguments that do not fit",
+        "answered_uncertainly": "200 with a decision below the policy's `confidence`",
         "verdict_raised": "a verdict that raises",
         "came_empty": "200 with no text, no reasoning and no tool call",
         "only_reasoned": "200 with reasoning, but no text",

@@ -6,9 +6,9 @@ Nothing else in a call touches the machine or its counters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending, check_deadline
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
@@ -215,6 +215,14 @@ class CallContext:
         is_said = evidence.reason == "wrong_endpoint" or bool(self.transcript.changes.settings)
         if is_said and evidence.repair is None:
             self.chain.misplaced |= {self.chain.index}
+
+    def keep_decided(self, value: Any) -> None:
+        """Keep the answers of a decision, if that is what a reply brought: the next backend is
+        asked the rest.
+        """
+        returns = self.judge.returns
+        if returns is not None and returns.is_decision and value is not None:
+            self.judge = evolve(self.judge, returns=value)
 
     def apply_lessons(self) -> None:
         """Shape what is sent to the current backend by what is remembered of it."""

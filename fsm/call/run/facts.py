@@ -8,7 +8,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.throttle import REPEATS
 from rungwise.fsm.call.chain.for_backend import Proposal
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import UNCERTAIN, Observation
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import BROKEN_STREAM, EMPTY_REPLY, SWITCH_EVENTS, UNTIMED_LIMIT
 from rungwise.fsm.call.run.context import CallContext
@@ -86,6 +86,7 @@ class FactFinder:
         facts["same_wrong_again"] = observation.is_wrong and _same_wrong(observation, previous)
         facts["throttled"] = self._is_throttled(observation)
         facts["overran"] = observation.overran
+        facts["is_uncertain"] = event == UNCERTAIN and self._is_uncertain(observation)
         return tuple([name for name, holds in facts.items() if holds])
 
     def settled(
@@ -153,6 +154,16 @@ class FactFinder:
             return False
         rows = context.policy.table.ladder(observation.event, context.policy.table.hub)
         return any(row.target in REPEATS for row in rows) and context.retries.is_used_up()
+
+    def _is_uncertain(self, observation: Observation) -> bool:
+        """Tell whether an answer is below the bar; an unknown one is while a backend follows that
+        measures.
+        """
+        assert observation.finding is not None
+        decided = observation.finding.value
+        if decided.uncertain:
+            return True
+        return any(link.measures for _, link in self.context.chain.to_come())
 
     def _fits(self, asked_wait: float | None) -> bool:
         if asked_wait is None:

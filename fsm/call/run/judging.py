@@ -8,7 +8,7 @@ a replay judges nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve, frozen
 
@@ -31,6 +31,7 @@ from rungwise.fsm.replies.text.contents import is_blank, is_json, json_in
 from rungwise.fsm.values.label import close_to, label, short
 
 if TYPE_CHECKING:
+    from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
     from rungwise.fsm.replies.schemas.returns import Returns
 
 RIGHT: Final = Finding()
@@ -83,6 +84,14 @@ class Judge:
         else:
             return observation
         return with_finding(observation, finding, gathered)
+
+    @property
+    def decided(self) -> OpenQuestions | None:
+        """Return the answers of a decision so far; None for none."""
+        if self.returns is None or not self.returns.is_decision:
+            return None
+        asked = cast("OpenQuestions", self.returns)
+        return asked if asked.answers else None
 
     def judged(self, observation: Observation, gathered: str) -> Judged | None:
         """Return what the verdicts must judge of a checked observation; None for nothing."""

@@ -5,7 +5,7 @@ attempt is counted as.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
@@ -34,6 +34,9 @@ from rungwise.fsm.replies.failures.failure import (
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
 from rungwise.fsm.values.usage import Usage
+
+if TYPE_CHECKING:
+    from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 
 CUT_OFF: Final = ("interrupted", "fell_silent")
 """The events of a reply that did not reach its end."""
@@ -378,7 +381,16 @@ class ReplyReader:
         if self._checked is None:
             _, proposal, observation = self._observed
             gathered = self._context.transcript.answer.gathered
-            self._checked = self._context.judge.checked(observation, proposal, gathered)
+            judge = self._context.judge
+            if judge.returns is None or not judge.returns.is_decision:
+                self._checked = judge.checked(observation, proposal, gathered)
+                return self._checked
+            # decisions are for those who ask for them
+            from rungwise.fsm.call.run.deciding import decided
+
+            bar = self._context.policy.confidence or 0.0
+            asked = cast("OpenQuestions", judge.returns)
+            self._checked = decided(asked, observation, proposal, bar)
         return self._checked
 
     def forget(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rungwise.fsm.call.chain.for_backend import Proposal
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import UNCERTAIN, Observation
 from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.recording import Recorder
@@ -17,6 +17,9 @@ from rungwise.fsm.replies.parts import Part, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.thinking import split_thinking
 from rungwise.fsm.values.money import as_money
+
+if TYPE_CHECKING:
+    from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 
 LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
@@ -74,6 +77,8 @@ class Outcome:
         if observation is not None:
             table = context.policy.table
             words = observation.failure.words if observation.failure is not None else ""
+            if row.event == UNCERTAIN:
+                words = observation.found or ""
             cause = cause_of(table, row, observation.evidence, facts, observation.found, words)
             finding = observation.finding
             if cause is not None and finding is not None and not finding.is_right:
@@ -110,12 +115,18 @@ class Outcome:
         turn = answer.turn
         if outcome != "done":
             text, parts, turn = self._lesser_answer(row)
+        decided = None
+        if context.judge.returns is not None:
+            decided = context.judge.decided
+        if decided is not None:
+            text = decided.text
+            parts = (text,)
         final_text = text
         reply = reasoning = None
         if last is not None:
             reply = last.reply
             reasoning = last.reasoning
-        if outcome == "done":
+        if outcome == "done" and decided is None:
             final_text = _final_text(text, reply, parts)
         tool_calls: tuple[ToolCall, ...] = ()
         if reply is not None and row.event == "called_tools":
@@ -146,12 +157,16 @@ class Outcome:
             overran=spending.overran is not None,
             shapes=chain.shapes,
             turn=turn,
-            **self._stated(outcome),
+            **self._stated(outcome, decided),
         )
 
-    def _stated(self, outcome: str) -> dict[str, Any]:
+    def _stated(self, outcome: str, decided: OpenQuestions | None) -> dict[str, Any]:
         """Return the fields of a result that say what was found of the last reply, and how its cost
         is known.
+
+        Arguments:
+            outcome: the outcome.
+            decided: the answers of a decision so far, if it is one.
         """
         context = self.context
         fields = {"needs_value": context.judge.returns is not None, **context.spending.stated}
@@ -160,6 +175,8 @@ class Outcome:
             fields |= {"raised": finding.raised, "reasons": finding.reasons}
             if outcome == "done":
                 fields["value"] = finding.value
+        if decided is not None:
+            fields |= {"value": decided.decision, "needs_value": False}
         return fields
 
     def _lesser_answer(self, row: Row) -> tuple[str, tuple[str, ...], tuple[Part, ...]]:

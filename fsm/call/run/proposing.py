@@ -60,10 +60,7 @@ class Proposer:
             prefills = resolved.prefills and chain.index not in changes.without_prefill
             composed = transcript.compose(chain.shapes, prefills, chain.link.echoes)
             if resolved.expects_json:
-                hints = context.policy.hints
-                composed = with_json_instruction(
-                    composed, resolved.request, chain.link, hints, chain.shapes, dropped
-                )
+                composed = with_json_instruction(composed, resolved, context.policy.hints, dropped)
             composed = evolve(composed, added_tokens=composed.added_tokens + resolved.schema_tokens)
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)

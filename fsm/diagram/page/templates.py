@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT
-from rungwise.fsm.diagram.model import ENDS, Decision, Picture
+from rungwise.fsm.diagram.model import ENDS, DecisionList, Picture
 from rungwise.fsm.engine.journal.amounts import counted, plain, seconds_text
 from rungwise.fsm.engine.journal.digest import END_SIGNS, Digest
 
@@ -67,7 +67,7 @@ def _json_escape(sign: re.Match[str]) -> str:
     return f"\\u{ord(sign[0]):04x}"
 
 
-def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> str:
+def ladders_html(picture: Picture, decisions: Iterable[DecisionList] | None = None) -> str:
     """Write decision lists of a picture, all of them by default.
 
     Each line carries the data attributes of its row, as in the SVG.

@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 
 from rungwise.fsm.diagram.layout import columns, wrapped
 from rungwise.fsm.diagram.line import Line
-from rungwise.fsm.diagram.model import Decision, Picture, Piece
+from rungwise.fsm.diagram.model import DecisionList, Picture, Piece
 from rungwise.fsm.diagram.svg.document import (
     badges_width,
     box,
@@ -108,7 +108,7 @@ def draw_ladder_view(picture: Picture) -> str:
     """Draw a card for each event with its guards in the order in which they are tried."""
     grid = Grid.of(picture)
 
-    def height(decision: Decision) -> float:
+    def height(decision: DecisionList) -> float:
         return _height(decision, grid) + GUTTER
 
     card_columns = columns(picture.decisions, COLUMNS, height)
@@ -155,17 +155,17 @@ def _headings(picture: Picture, remarks: list[str]) -> list[str]:
     return parts
 
 
-def _where(decision: Decision, grid: Grid) -> list[str]:
+def _where(decision: DecisionList, grid: Grid) -> list[str]:
     """Break the words that say where an event occurs into lines as wide as a card."""
     room = (grid.width - 2 * PAD) / width("x", "small")
     return wrapped(decision.where, int(room))
 
 
-def _height(decision: Decision, grid: Grid) -> float:
+def _height(decision: DecisionList, grid: Grid) -> float:
     return HEAD + SMALL * len(_where(decision, grid)) + ROW * len(decision.lines) + PAD
 
 
-def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) -> str:
+def _card(picture: Picture, decision: DecisionList, grid: Grid, x: float, y: float) -> str:
     """Draw the card of an event.
 
     Arguments:

@@ -41,8 +41,19 @@ class Returns(Schema):
     """Check and read an answer as parsed JSON; the schema, which goes out, is that of an object."""
 
     WHAT: ClassVar[str] = "the answer"
+    is_decision: ClassVar[bool] = False
+    """Whether it holds the questions of a decision, as `OpenQuestions` does."""
 
     is_wrapped: bool  # whether that object holds the value as its `value`
+
+    def plain_questions(self) -> Mapping[str, Any]:
+        """Return the questions of a decision as plain values."""
+        return FrozenMap()
+
+    @property
+    def in_words(self) -> str:
+        """Return the questions of a decision in words."""
+        return ""
 
     def read_text(self, text: str) -> Any:
         """Return the value of an answer, in a code fence or not, bare or in an object; raise a

@@ -27,7 +27,7 @@ from rungwise.adapters.stores.redis_store import RedisStore
 from rungwise.adapters.stores.store import perform
 from rungwise.core import Backend, BackendHealth, PlainLink
 from rungwise.fsm.call.budget.costs import Paid
-from rungwise.fsm.health.health import Choice, Symptom
+from rungwise.fsm.health.health import HealthChoice, Symptom
 from rungwise.fsm.health.quota import Claim, Settlement
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.processes import SPAWN
@@ -195,7 +195,7 @@ def test_a_probe_lives_by_the_heart_of_its_process(redis_url: str) -> None:
     limited = Symptom("limited", 0.01, "429")
     perform(one, one.note(key, limited, rules, sent_at=one.now(), was_probe=False))
 
-    def chosen(store: RedisStore) -> tuple[Choice, BackendHealth]:
+    def chosen(store: RedisStore) -> tuple[HealthChoice, BackendHealth]:
         choice, [health] = perform(store, store.choose([key], rules, LONG))
         return choice, health
 

@@ -19,7 +19,7 @@ from rungwise.adapters.stores.redis_overview import RedisOverview
 from rungwise.adapters.stores.redis_store import AWAY
 from rungwise.adapters.stores.store import perform
 from rungwise.fsm.call.budget.costs import Paid
-from rungwise.fsm.health.health import Choice, Symptom
+from rungwise.fsm.health.health import HealthChoice, Symptom
 from rungwise.fsm.health.quota import Claim, Settlement
 
 BACKEND = OpenAIChat("m", api_key="sk-1f3870be274f6c49b3e31a0c")
@@ -150,7 +150,7 @@ def test_what_is_not_ours_counts_as_nothing(
     for _ in range(3):
         with caplog.at_level(logging.WARNING, "rungwise"):
             chosen, _, taken, _, held, _, *listed, is_closed = operations(store)
-        assert chosen == Choice(0)
+        assert chosen == HealthChoice(0)
         assert taken == (0, True)
         assert (held, listed, is_closed) == (None, [[], [], {}], False)
         store._away_until = 0.0
@@ -187,7 +187,7 @@ def test_a_name_that_is_never_found_costs_one_deadline(monkeypatch: pytest.Monke
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found.wait(60.0))
     store = RedisOverview("redis://never.example:6379/0", time.monotonic)
     began = time.monotonic()
-    assert perform(store, store.choose([store.key_of(BACKEND)], RULES, 60.0))[0] == Choice(0)
+    assert perform(store, store.choose([store.key_of(BACKEND)], RULES, 60.0))[0] == HealthChoice(0)
     found.set()
     assert time.monotonic() - began < 10.0
     assert store.is_away

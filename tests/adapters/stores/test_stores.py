@@ -23,7 +23,7 @@ from rungwise.adapters.stores.redis_store import AWAY, RedisStore
 from rungwise.adapters.stores.redis_values import opened_in
 from rungwise.adapters.stores.store import perform
 from rungwise.core import Backend, BackendHealth, PlainLink
-from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
+from rungwise.fsm.health.health import NO_SYMPTOM, HealthChoice, Symptom
 from rungwise.fsm.health.quota import POLL, Claim, Settlement
 from support.redis_server import RedisServer
 from support.waiting import patience, until
@@ -52,8 +52,8 @@ class Process:
         self.store = store
         self.keys = [store.key_of(FIRST), store.key_of(SECOND)]
 
-    def choose(self) -> Choice:
-        choice: Choice = perform(self.store, self.store.choose(self.keys, RULES, LEASE))[0]
+    def choose(self) -> HealthChoice:
+        choice: HealthChoice = perform(self.store, self.store.choose(self.keys, RULES, LEASE))[0]
         return choice
 
     def note(
@@ -114,7 +114,7 @@ def process(request: pytest.FixtureRequest) -> Process:
 def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(
     process: Process,
 ) -> None:
-    assert process.choose() == Choice(0)
+    assert process.choose() == HealthChoice(0)
     process.note(FAILED)
     assert process.choose().place == 0
     process.note(FAILED)
@@ -152,7 +152,7 @@ def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open
 def test_threads_send_one_probe(process: Process) -> None:
     process.note(evolve(LIMITED, asked_wait=0.01))
     wait_until_due(process)
-    choices: list[Choice] = []
+    choices: list[HealthChoice] = []
     all_at_once([lambda: choices.append(process.choose())] * 20)
     assert sum(choice.is_probe for choice in choices) == 1
     assert [choice.place for choice in choices].count(0) == 1
@@ -324,7 +324,7 @@ def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(
             process.note(LIMITED, place=1)
         else:
             client.set(name, value)
-    assert process.choose() == Choice(0)
+    assert process.choose() == HealthChoice(0)
     process.note(LIMITED)
     assert process.first.state == "open"
 

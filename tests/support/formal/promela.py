@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from rungwise.fsm.diagram.model import Decision
+from rungwise.fsm.diagram.model import DecisionList
 from rungwise.fsm.engine.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.engine.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.engine.machine.table import Table
@@ -300,7 +300,7 @@ class _Model:
             return " && ".join(["is_rung", *(f"state != {self.state(name)}" for name in missing)])
         return folded(self.among(sources), " " * 11, " || ")
 
-    def decision(self, decision: Decision) -> Iterator[str]:
+    def decision(self, decision: DecisionList) -> Iterator[str]:
         """Write what an event leads to, a line for each row."""
         says = self.table.says(decision.event)
         yield (

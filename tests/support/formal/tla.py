@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from rungwise.fsm.diagram.model import Decision
+from rungwise.fsm.diagram.model import DecisionList
 from rungwise.fsm.engine.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.engine.machine.table import Row, Table
 from support.formal.shared import Names, Used, facts_of, folded, followed, limits_of, plain
@@ -204,7 +204,7 @@ class _Specification:
     def behaviour(self) -> Iterator[str]:
         table = self.table
         yield from ("", f"Init == state = {_text(table.start)} /\\ spent = Start")
-        by_event: dict[str, list[Decision]] = {}
+        by_event: dict[str, list[DecisionList]] = {}
         for decision in self.used.decisions:
             by_event.setdefault(decision.event, []).append(decision)
         for event, decisions in by_event.items():
@@ -228,7 +228,7 @@ class _Specification:
         yield f"Next == {steps}"
         yield "Spec == Init /\\ [][Next]_vars /\\ WF_vars(Next)"
 
-    def decision(self, decision: Decision) -> Iterator[str]:
+    def decision(self, decision: DecisionList) -> Iterator[str]:
         """Write what an event leads to, a line for each row."""
         rows = [line.row for line in decision.lines]
         yield f"  \\/ /\\ {self.where(decision.sources)}"

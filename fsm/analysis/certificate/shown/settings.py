@@ -42,6 +42,7 @@ SHARES = {
 UNLIMITED = {
     **{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN},
     "reserve.seconds": "its share",
+    "confidence": "any",
 }
 
 _FIELDS = files("rungwise.fsm.analysis.certificate.shown").joinpath("fields.toml")

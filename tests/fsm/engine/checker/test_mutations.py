@@ -41,6 +41,7 @@ from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.engine.checker.branches import Ask, changes, dead_rows, first_row, ways
 from rungwise.fsm.engine.checker.proof import prove_row
 from rungwise.fsm.engine.checker.structure import problems
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.testing import strategies
 from support.drawn import chains
 from support.sampling import examples
@@ -70,6 +71,7 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
     "same_empty_again": frozenset({"came_empty"}),
     "same_wrong_again": WRONG,
+    "is_uncertain": frozenset({"answered_uncertainly"}),
     "repair_known": frozenset({"rejected_fixably"}),
     "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
@@ -90,11 +92,11 @@ WHERE_IT_IS_OPEN = ("has_text", "has_next_backend")
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 ALWAYS_WITH: Mapping[str, frozenset[str]] = {
-    "wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK,
-    "has_text": frozenset({"ended_unclearly"}),
+    "wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG | {"answered_uncertainly"}) - MAY_ASK,
+    "has_text": frozenset({"ended_unclearly", "answered_uncertainly"}),
 }
 """The facts that hold with some events each time: a wait counts only where the same backend may be
-asked again, and a reply of which only the end is unclear has text.
+asked again, and a reply of which only the end is unclear, or an answer, has text.
 """
 
 WITHOUT = (("added_text", "has_text"), ("repeats_itself", "has_text"))
@@ -246,6 +248,9 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "bad_seed": Failure("parameter_unsupported", parameter="seed"),
     "named_cap": Failure("output_cap", available_tokens=1000),
     "overflow": Failure("context_overflow"),
+    "sure": Reply('{"a": {"probabilities": {"yes": 0.9, "no": 0.1}}}', stop_reason="stop"),
+    "weak": Reply('{"a": {"probabilities": {"yes": 0.4, "no": 0.6}}}', stop_reason="stop"),
+    "label": Reply('{"a": true}', stop_reason="stop"),
     "overflow_reply": Reply("A text.", stop_reason="overflow"),
 }
 
@@ -291,6 +296,7 @@ class Expectation:
     fallback_expects_json: bool = False
     verdict_raises: bool = False
     returns: bool = False
+    measures: tuple[bool, ...] = field(default=(), converter=tuple)
     skip_identical_empties: bool = False
     switch_after: Mapping[str, int] = field(factory=dict)
     after_refusal: AfterRefusal | None = None
@@ -311,6 +317,7 @@ class Expectation:
             skip_identical_empties=self.skip_identical_empties,
             switch_after=self.switch_after,
             after_refusal=self.after_refusal or "fall_back",
+            confidence=0.8 if self.measures else None,
         )
 
     @property
@@ -332,6 +339,7 @@ class Expectation:
                 keys=self.keys,
                 expects_json=self.json or (bool(n) and self.fallback_expects_json),
                 prices=rungwise.Prices(self.prices[n], self.prices[n]) if self.prices else None,
+                measures=bool(self.measures) and self.measures[n],
             )
             for n in range(self.backends)
         ]
@@ -356,10 +364,12 @@ class Expectation:
     def start(self, table: Table, policy: Policy) -> Call:
         policy = unchecked(table, policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
-        wants = {
+        wants: dict[str, Any] = {
             "returns": {} if self.returns else None,
             "verdict": raises if self.verdict_raises else None,
         }
+        if self.measures:
+            wants["returns"] = OpenQuestions.of({"a": rungwise.YesNo("Is it?")})
         return Call(request, policy, self.chain, self.turn, has_compactor=self.compactor, **wants)
 
 

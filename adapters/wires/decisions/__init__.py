@@ -1,0 +1,1 @@
+"""Decisions: endpoints that answer typed questions with probabilities, in four shapes."""

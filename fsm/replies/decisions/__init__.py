@@ -1,0 +1,1 @@
+"""Decisions: questions with a fixed set of answers, and what came of each."""
