@@ -117,14 +117,22 @@ def test_it_holds_while_the_clock_jumps_and_the_chains_are_read_again(
     assert answers.keys() == {200, 429}
 
 
-def proxy_until_killed(path: str, store: str, jumps: int, url: Any) -> None:
-    """Serve a proxy whose clock jumps between some days, and read its chains again all the time."""
+def proxy_until_killed(path: str, store: str, today: float, jumps: int, url: Any) -> None:
+    """Serve a proxy whose clock jumps between two days, until the process is killed.
+
+    Arguments:
+        path: the file of the chains.
+        store: the URL of a Redis server.
+        today: a moment of the first day; a store keeps no days that are long ago.
+        jumps: what the jumps are drawn with.
+        url: is given the process and its address.
+    """
     draw = random.Random(jumps)
     redis_store.TIMEOUT = 20.0  # on a busy machine it may answer late
 
     def read() -> Any:
         # every call draws its day
-        clocks = Clocks(wall_clock=lambda: NOON + draw.choice((0, 0, 1)) * DAY)
+        clocks = Clocks(wall_clock=lambda: today + draw.choice((0, 0, 1)) * DAY)
         clients = clients_in(path, testing=clocks, store=store)
         return clients, keys_in(toml_of_file(path), path)
 
@@ -146,7 +154,7 @@ def test_it_holds_under_processes_that_are_killed(
     path = files(tmp_path, stages[0].provider.base_url, requests=40)
     path.write_text(f'{path.read_text()}[key.ops]\nkey = "{OPS}"\nadmin = true\n')
     urls = SPAWN.Queue()
-    arguments = (str(path), redis_url)
+    arguments = (str(path), redis_url, time.time())
 
     def start(number: int) -> Any:
         process = SPAWN.Process(target=proxy_until_killed, args=(*arguments, number, urls))
