@@ -118,9 +118,14 @@ def test_it_holds_while_the_clock_jumps_and_the_chains_are_read_again(
 
 
 def proxy_until_killed(path: str, store: str, today: float, jumps: int, url: Any) -> None:
-    """Serve a proxy whose clock jumps between some days, and read its chains again all the time.
+    """Serve a proxy whose clock jumps between two days, until the process is killed.
 
-    To the server, a clock that is more than a week late finds nothing left of its period.
+    Arguments:
+        path: the file of the chains.
+        store: the URL of a Redis server.
+        today: a moment of the first day; a store keeps no days that are long ago.
+        jumps: what the jumps are drawn with.
+        url: is given the process and its address.
     """
     draw = random.Random(jumps)
     redis_store.TIMEOUT = 20.0  # on a busy machine it may answer late
