@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rungwise.adapters.gateway.deciding import take_questions, take_state
-from rungwise.adapters.gateway.fields import Asked, Fields, Take
-from rungwise.adapters.gateway.google import GEMINI, INTERACTIONS
-from rungwise.adapters.gateway.takes import (
+from rungwise.adapters.gateway.asked.deciding import take_questions, take_state
+from rungwise.adapters.gateway.asked.google import GEMINI, INTERACTIONS
+from rungwise.adapters.gateway.asked.takes import (
     STREAM,
     ignore,
     put_before,
@@ -24,6 +23,7 @@ from rungwise.adapters.gateway.takes import (
     take_messages,
     take_tools,
 )
+from rungwise.adapters.gateway.fields import Asked, Fields, Take
 from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of

@@ -160,7 +160,9 @@ def test_a_row_behind_the_last_resort_is_dead() -> None:
 
 
 def test_a_wrong_target_leaves_a_state_unreached_and_the_goal_out_of_reach() -> None:
-    answers = row_of("answered", None), row_of("called_tools", None)
+    answers = [
+        row_of(event, None) for event in ("answered", "called_tools", "answered_uncertainly")
+    ]
     table = replacing(CALL, {row: evolve(row, target="partial") for row in answers})
     found = failing(walk(table, FEW))
     assert found[GOAL].path == ()
@@ -170,7 +172,8 @@ def test_a_wrong_target_leaves_a_state_unreached_and_the_goal_out_of_reach() -> 
 
 def test_a_goal_that_is_lost_on_the_way_has_a_path() -> None:
     rows = [Row("answered", "await", "may_hope", "done"), Row("answered", "await", None, "failed")]
-    rows += [row for row in CALL.rows if row.event not in ("answered", "called_tools")]
+    answering = ("answered", "called_tools", "answered_uncertainly")
+    rows += [row for row in CALL.rows if row.event not in answering]
     table = redeclaring(evolve(CALL, rows=rows), Guard("may_hope", counter="fallbacks"))
     found = failing(walk(table, FEW))
     assert set(found) == {GOAL}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rungwise.adapters.gateway.fields import Asked, Fields
-from rungwise.adapters.gateway.takes import (
+from rungwise.adapters.gateway.asked.takes import (
     STREAM,
     ignore,
     put_before,
@@ -15,6 +14,7 @@ from rungwise.adapters.gateway.takes import (
     take_messages,
     take_tools,
 )
+from rungwise.adapters.gateway.fields import Asked, Fields
 from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import json_schema_of
