@@ -179,6 +179,10 @@ def summary_of(request: ReceivedRequest) -> RequestSummary:
     return RequestSummary(parsed.model, messages, language.cap_in(body), parsed.streams)
 
 
+_ROLES: Final = {"user_input": "user", "model_output": "assistant"}
+"""The roles of the steps of an interaction, by their types."""
+
+
 def text_of(message: object) -> tuple[str, object]:
     """Return the role and the text of a message in any protocol.
 
@@ -186,7 +190,7 @@ def text_of(message: object) -> tuple[str, object]:
     """
     if not isinstance(message, Mapping):
         return "None", None
-    role = message.get("role")
+    role = message.get("role", _ROLES.get(str(message.get("type"))))
     content = message.get("content")
     if isinstance(content, str) or not isinstance(role, (str, type(None))):
         return str(role), content

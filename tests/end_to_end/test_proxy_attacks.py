@@ -19,7 +19,7 @@ from uvicorn.importer import import_from_string
 
 import rungwise
 from rungwise import Budget, Client, Policy, Prices
-from rungwise.adapters.cli.proxy import _listen, _server
+from rungwise.adapters.cli.workers.http_server import listen, server_of
 from rungwise.adapters.gateway import connections
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.gateway.paths import stays_within
@@ -433,8 +433,8 @@ def address(
     monkeypatch.setitem(LOOP_FACTORIES, "auto", loops[request.param])
     stages[0].play([ScriptedReply("In the reeds.")])
     client = Client(protocols.backend("openai", stages[0].provider.base_url))
-    with client, _listen("127.0.0.1", 0) as listening:
-        server = _server(Proxy(Gateway(client), key=Secret(sdks.KEY), most=10), 0.0, 10)
+    with client, listen("127.0.0.1", 0) as listening:
+        server = server_of(Proxy(Gateway(client), key=Secret(sdks.KEY), most=10), 0.0, 10)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         until(lambda: server.started)

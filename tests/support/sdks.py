@@ -443,7 +443,7 @@ def _interaction_head(seen: Seen, interaction: Any) -> None:
     assert seen.id in ("", interaction.id)
     seen.id = interaction.id
     seen.model = interaction.model
-    seen.finish = interaction.status
+    seen.finish = None if interaction.status == "in_progress" else interaction.status
     usage = interaction.usage
     if usage is not None:
         thoughts = usage.total_thought_tokens or 0

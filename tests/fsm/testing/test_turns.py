@@ -219,13 +219,15 @@ def one_call_more(
     return at_start(cls, table, {**limits, "auto_continues": 9} if table is TURN else limits)
 
 
-@planted(caller.Caller, "_call", ends.BUDGET, "over budget")
-def budgets_are_not_shared(call: Any, self: caller.Caller, request: Request, *more: Any) -> Call:
+@planted(caller.TurnCaller, "_call", ends.BUDGET, "over budget")
+def budgets_are_not_shared(
+    call: Any, self: caller.TurnCaller, request: Request, *more: Any
+) -> Call:
     return Call(request, self.policy.of_calls, self.chain)
 
 
-@planted(caller.Caller, "remember_answer", tools.PRIOR, "noted")
-def answers_are_remembered_for_ever(remember: Any, self: caller.Caller, round: Any) -> None:
+@planted(caller.TurnCaller, "remember_answer", tools.PRIOR, "noted")
+def answers_are_remembered_for_ever(remember: Any, self: caller.TurnCaller, round: Any) -> None:
     self.prior_answer = (self.last and self.last.text) or self.prior_answer
 
 
