@@ -77,7 +77,7 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
 
 
 @pytest.mark.parametrize(
-    ("came", "most"), [(FAILED, 395), (EMPTY, 445)], ids=["failures", "empties"]
+    ("came", "most"), [(FAILED, 390), (EMPTY, 445)], ids=["failures", "empties"]
 )
 def test_an_attempt_after_another_makes_few_calls_of_functions(
     came: Reply | Failure, most: int
