@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from rungwise.fsm.call.chain.lessons import Lessons
@@ -116,8 +117,13 @@ class Chain:
         """Return the index of the next usable backend that is not the current one under another
         name, if any.
         """
-        for index, _ in self.to_come():
-            return index
+        if self.is_at_end:
+            return None
+        links = self.links
+        here = self.link.identities
+        for index in range(self.index + 1, len(links)):
+            if here.isdisjoint(links[index].identities) and self._unusable(index) is None:
+                return index
         return None
 
     def to_come(self) -> Iterator[tuple[int, Link]]:
@@ -125,8 +131,7 @@ class Chain:
         index.
         """
         here = self.link.identities
-        for index in range(self.index + 1, len(self.links)):
-            link = self.links[index]
+        for index, link in enumerate(islice(self.links, self.index + 1, None), self.index + 1):
             if here.isdisjoint(link.identities) and self._unusable(index) is None:
                 yield index, link
                 here = link.identities
