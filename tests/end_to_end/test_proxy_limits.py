@@ -154,6 +154,7 @@ def test_too_many_requests_are_503_with_retry_after(api: str, stages: Stages) ->
 @every
 def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stages: Stages) -> None:
     async def play(app: Any, client: Any) -> None:
+        before = stages[0].provider.open_connections  # those of earlier tests
         exchange = request_of(app, api, streams=streams)
         running = asyncio.create_task(exchange.run())
         await auntil(lambda: stages[0].requests)
@@ -161,7 +162,7 @@ def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stage
             await auntil(lambda: exchange.body)
         exchange.leave()
         await asyncio.wait_for(running, 5)
-        await auntil(lambda: stages[0].provider.open_connections == 0)
+        await auntil(lambda: stages[0].provider.open_connections <= before)
         assert not exchange.is_over
 
     [result] = over(stages[0], play, [hanging])

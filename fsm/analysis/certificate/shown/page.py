@@ -27,6 +27,8 @@ from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.table import CALL, UNSENT
 from rungwise.fsm.diagram.page import Setup, play_page
 from rungwise.fsm.errors import IllegalEvent, TableError
+from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
+from rungwise.fsm.replies.decisions.questions import YesNo
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.replies.reply import Reply
@@ -37,6 +39,7 @@ from rungwise.fsm.turn.tools import Tool
 from rungwise.fsm.turn.turn import Turn
 
 EMPTY = reply_of("came_empty", 1)
+UNCERTAIN = Reply('{"a": {"probabilities": {"yes": 0.4, "no": 0.6}}}', stop_reason="stop")
 EXAMPLES: tuple[Reply | Failure, ...] = (
     *(reply_of(event, 1) for event in EVENTS if event not in ("answered", "called_tools")),
     Reply("some text", interrupted=True),
@@ -160,6 +163,7 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
         first, *others = [step for step in call.journal.steps if step.event not in UNCAUSED]
         usual[first.event] = Usual(first.facts, others[0].facts if others else ())
     usual |= _where_it_runs_out(ample, backends)
+    usual |= _where_it_decides(ample, backends)
     usual["found_open"] = Usual(("has_next_backend",) if backends > 1 else (), ())
     return usual
 
@@ -173,6 +177,19 @@ def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
     play(call, _Examples([Failure("server_error", status=503)]), PlayClock())
     out = [step for step in call.journal.steps if step.event == "ran_out"]
     return {step.event: Usual(step.facts, ()) for step in out}
+
+
+def _where_it_decides(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Let a decision be answered uncertainly."""
+    if not policy.table.ladder("answered_uncertainly", policy.table.hub):
+        return {}
+    links = [PlainLink(f"backend {place}", measures=True) for place in range(1, backends + 1)]
+    returns = OpenQuestions.of({"a": YesNo("Is it so?")})
+    sure = evolve(policy, confidence=0.8)
+    call = Call(Request("a prompt"), sure, links, returns=returns, observer=silent)
+    play(call, _Examples([UNCERTAIN]), PlayClock())
+    doubts = [step for step in call.journal.steps if step.event not in UNCAUSED]
+    return {doubts[0].event: Usual(doubts[0].facts, doubts[-1].facts)}
 
 
 def usual_facts_of_turn() -> dict[str, Usual]:
