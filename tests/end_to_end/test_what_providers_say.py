@@ -163,11 +163,13 @@ def said_of(way: str, url: str, **options: Any) -> str:
     return text
 
 
+@pytest.mark.own_connections  # httpx over aiohttp is one of the ways
 @pytest.mark.parametrize("way", ways.ALL)
 def test_a_refused_connection_says_so(way: str, dead_url: str) -> None:
     assert ": the connection was refused (primary: unreachable" in said_of(way, dead_url)
 
 
+@pytest.mark.own_connections  # httpx over aiohttp is one of the ways
 @pytest.mark.parametrize("way", ways.ALL)
 def test_a_name_that_is_not_found_says_so(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: Any, **__: Any) -> Any:
@@ -178,6 +180,7 @@ def test_a_name_that_is_not_found_says_so(way: str, monkeypatch: pytest.MonkeyPa
     assert ": the name was not found (primary: unreachable" in text
 
 
+@pytest.mark.own_connections  # httpx over aiohttp is one of the ways
 @pytest.mark.parametrize("way", ways.ALL)
 def test_tls_with_a_server_that_has_none_says_so(way: str) -> None:
     with RawServer(lambda peer: peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as server:
