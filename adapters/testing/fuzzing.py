@@ -337,13 +337,17 @@ def _check_answer(
         wrong = f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}"
         raise Dishonest(SENT, wrong)
     # A call without id, name and arguments is a piece with nothing in it; one without arguments has
-    # an empty object, and one that came twice is one.
+    # an empty object, and one that came twice is one, be it without its name the second time.
     sent: dict[tuple[str, str, str], tuple[str, str]] = {}
     for number, call in enumerate(reply.tool_calls):
         if call.id or call.name or call.arguments:
             arguments = call.arguments if call.arguments.strip() else "{}"
-            known_by = call.id.strip() and call.id
-            sent[known_by or str(number), call.name, arguments] = (call.name, arguments)
+            known_by = (call.id.strip() and call.id) or str(number)
+            name = call.name
+            for other, named, same in sent:
+                if not name and (other, same) == (known_by, arguments):
+                    name = named
+            sent[known_by, name, arguments] = (name, arguments)
     received = [(call.name, call.arguments) for call in result.tool_calls]
     if received and received != list(sent.values()):
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
