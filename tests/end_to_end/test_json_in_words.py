@@ -54,7 +54,8 @@ MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "conten
 def system_of(body: dict[str, Any]) -> str:
     """Return all that a body says in its system prompt."""
     turns = body.get("messages") or body.get("contents") or body.get("input")
-    beside = [body.get(name) for name in ("system", "systemInstruction", "instructions")]
+    names = ("system", "systemInstruction", "system_instruction", "instructions")
+    beside = [body.get(name) for name in names]
     return json.dumps(
         [*beside, *[turn for turn in turns if turn.get("role") == "system"]], ensure_ascii=False
     )  # type: ignore[union-attr]
