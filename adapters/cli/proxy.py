@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     "--workers",
     1,
     (1, 64),
-    "How many processes serve the port. They need --store for quotas that they share.",
+    "How many processes serve the port. They need --store for quotas and budgets that they share.",
 )
 @click.option("--worker-port", type=int, hidden=True)  # of a worker, which its parent starts
 @click.option(

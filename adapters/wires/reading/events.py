@@ -146,7 +146,7 @@ class Events:
             return []
         if self.is_usual(value):
             return [value]
-        name = self._said(value)
+        name = self._name_in(value)
         return [{**value, "type": name}] if name and _WRAPPERS.isdisjoint(value) else []
 
     def _wrapped(self, value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -161,14 +161,14 @@ class Events:
 
     def _beside_name(self, value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return the event whose name stands beside its data."""
-        name = self._said(value)
+        name = self._name_in(value)
         for member in _WRAPPERS:
             inner = _opened(value.get(member))
             if name and isinstance(inner, Mapping):
                 return [{**inner, "type": name}]
         return []
 
-    def _said(self, value: Mapping[str, Any]) -> str:
+    def _name_in(self, value: Mapping[str, Any]) -> str:
         """Return the name of an event under any member, or ""."""
         names = [self.name_of(value.get(member)) for member in _NAMED]
         return next(filter(None, names), "")

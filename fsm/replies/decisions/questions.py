@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -62,7 +63,7 @@ def _check_labels(instance: object, attribute: Any, value: Any) -> None:
 
 
 @frozen
-class Question:
+class Question(ABC):
     """Ask something with a fixed set of labels; `Choice`, `YesNo` and `Score` are its kinds."""
 
     KIND: ClassVar[str]
@@ -71,9 +72,9 @@ class Question:
     instructions: str = field(validator=text)
 
     @property
+    @abstractmethod
     def labels(self) -> Labels:
         """Return the labels in order, each with what it means."""
-        raise NotImplementedError
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -229,7 +230,7 @@ def questions_of(questions: object) -> Mapping[str, Question]:
                 "the name of a question must be 1 to 64 letters, digits, dots, dashes and "
                 f"underscores, not {short(name)}"
             )
-        if not isinstance(question, Question) or type(question) is Question:
+        if not isinstance(question, Question):
             raise ConfigurationError(
                 f"questions[{name!r}] must be a rungwise.Choice, YesNo or Score, not "
                 f"{type(question).__name__}"
