@@ -19,6 +19,7 @@ TEXTS = [
     frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "a" * size}})
     for size in range(5)
 ]
+NAMES = ["contentBlockDelta", "messageStop", "messageStart"]
 FRAMES = [
     *TEXTS,
     frame("messageStop", {"stopReason": "end_turn"}),
@@ -84,6 +85,21 @@ def told(frames: list[bytes]) -> list[Any]:
     return came
 
 
+def named(each: Any) -> Any:
+    """Return the payload of an event without its name."""
+    return each[1] if isinstance(each, tuple) else each
+
+
+def is_named_alike(ours: Any, theirs: Any) -> bool:
+    """Return whether an event has the name that botocore reads. A damaged name, which no event has,
+    is replaced by that of the event that it is like.
+    """
+    if not isinstance(theirs, tuple):
+        return True
+    name = next(iter(theirs[0]))
+    return name not in NAMES or ours[0] == theirs[0]
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """Return an event with a byte changed behind its lengths; where that hides, with checksums that
@@ -106,7 +122,9 @@ def test_each_event_is_what_the_parser_says(frames: list[bytes], sizes: list[int
         each if isinstance(each, tuple | str) else "another"
         for each in read(b"".join(frames), sizes)
     ]
-    assert came == told(frames)
+    expected = told(frames)
+    assert [named(each) for each in came] == [named(each) for each in expected]
+    assert all(map(is_named_alike, came, expected))
 
 
 def test_the_parser_reads_the_headers_of_a_kind_of_event_once(
