@@ -219,8 +219,9 @@ def test_a_bare_text_in_an_event_is_read(way: str) -> None:
     for api in ("openai", "anthropic", "responses", "gemini"):
         decoder = backend(api, "http://127.0.0.1:9/v1").decoder({})
         shown = "".join([delta.text for delta in decoder.feed(events(*ELSEWHERE[way]))])
-        if shown:
-            assert (shown, decoder.close().text) == (TEXT, TEXT)
+        reply = decoder.close()
+        if shown and not reply.interrupted:  # another protocol may understand a part
+            assert (shown, reply.text) == (TEXT, TEXT)
             return
     raise AssertionError("no protocol has read it")
 

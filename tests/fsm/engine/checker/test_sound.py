@@ -62,14 +62,14 @@ def test_a_table_of_ones_own_costs_half_a_second_at_most() -> None:
 
 def of_other_targets() -> Table:
     """Return a table that calls every answer partial, so that none is ever done."""
-    answers = row_of("answered", None), row_of("called_tools", None)
+    answers = [row for row in CALL.rows if row.target == "done"]
     return replacing(CALL, {row: evolve(row, target="partial") for row in answers})
 
 
 def hopeful() -> Table:
     """Return a table whose answers count only while a fallback is left."""
     rows = [Row("answered", "await", "may_hope", "done"), Row("answered", "await", None, "failed")]
-    rows += [row for row in CALL.rows if row.event not in ("answered", "called_tools")]
+    rows += [row for row in CALL.rows if row.target != "done" and row.event != "answered"]
     return redeclaring(evolve(CALL, rows=rows), Guard("may_hope", counter="fallbacks"))
 
 
