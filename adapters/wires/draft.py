@@ -389,8 +389,10 @@ def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
 
 def input_in(call: Mapping[str, Any], name: str) -> Any:
     """Return the arguments of a call, by their name here or in other protocols, or None."""
-    names = (name, "arguments", "input", "args", "parameters")
-    return next((call[each] for each in names if call.get(each) is not None), None)
+    for each in (name, "arguments", "input", "args", "parameters"):
+        if call.get(each) is not None:
+            return call[each]
+    return None
 
 
 def arguments_of(input: Any) -> str:

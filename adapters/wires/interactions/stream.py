@@ -72,7 +72,7 @@ class InteractionsDecoder(BlockDecoder):
     """Turn the bytes of one streamed interaction into deltas, and at its end into a reply."""
 
     EVENTS = Events(marks=frozenset({"event_type"}))
-    BODIES = Events(marks=frozenset({"steps", "status", "error"}))
+    BODIES = Events(marks=frozenset({"steps"}))
     ITEM = StepBlock
     KINDS = {"text": Text, "thought": Reasoning}  # noqa: RUF012 (never changed)
     CALLS = ("function_call",)
@@ -82,6 +82,7 @@ class InteractionsDecoder(BlockDecoder):
     _report: Mapping[str, Any] = field(factory=dict, init=False)  # of the tokens so far
     _usage: Usage | None = field(default=None, init=False)  # the most that any report has counted
     _is_counted: bool = field(default=False, init=False)  # whether all of it has been counted
+    _early: set[int] = field(factory=set, init=False)  # the steps that ended before they began
     _checkpoint: StepCheckpoint | None = field(default=None, init=False)
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
@@ -120,7 +121,6 @@ class InteractionsDecoder(BlockDecoder):
     ) -> None:
         """Take the object of any other event."""
         kind = value.get("event_type") or value.get("type")
-        interaction = mapping_of(value.get("interaction"))
         if is_error or kind == "error" or (kind is None and value.get("error")):
             if mapping_of(value.get("error")):
                 self.stop(failure_of(value["error"], self.headers))
@@ -132,13 +132,18 @@ class InteractionsDecoder(BlockDecoder):
             self._take_start(index_of(value.get("index")), block_in(value.get("step")), data)
         elif kind == "step.delta":
             self._take_delta(index_of(value.get("index")), block_in(value.get("delta")), data)
-            self._count(mapping_of(value.get("metadata")).get("total_usage"))
+            if "metadata" in value:
+                self._count(mapping_of(value["metadata"]).get("total_usage"))
         elif kind == "step.stop":
-            self._end(index_of(value.get("index")))
+            index = index_of(value.get("index"))
+            if self.assembly.items.at(index) is None:
+                self._early.add(index)
+            self._end(index)
             self._count(value.get("usage"))
         elif kind == "interaction.created":
-            self._take_created(interaction)
+            self._take_created(mapping_of(value.get("interaction")))
         elif kind == "interaction.completed":
+            interaction = mapping_of(value.get("interaction"))
             self._raw = raw_of(interaction, data)
             if self._raw is not None:
                 self.assembly.held += weight_of(data)
@@ -219,6 +224,9 @@ class InteractionsDecoder(BlockDecoder):
     ) -> None:
         """Take the announcement of a step, which may hold the beginning of it."""
         self.started = True
+        if index in self._early and self.assembly.items.at(index) is not None:
+            # its end came first, its pieces then: the stream is in no order
+            self._doubts.written_at_end = 0
         kind = text_in(step, "type")
         self.assembly.held += weight_of(data)
         if kind == "model_output":
@@ -252,9 +260,8 @@ class InteractionsDecoder(BlockDecoder):
         """Take what is added to a step."""
         self.started = True
         kind = delta.get("type")
-        text = text_in(delta, "text")
-        if kind == "text" or (kind is None and text):
-            self.take_piece((Text, index), text)
+        if kind == "text" or (kind is None and text_in(delta, "text")):
+            self.take_piece((Text, index), text_in(delta, "text"))
         elif kind == "thought_summary":
             self.take_piece((Reasoning, index), text_in(block_in(delta.get("content")), "text"))
         elif kind == "thought_signature":

@@ -600,7 +600,7 @@ def test_any_body_is_a_reply_or_a_failure(api: str, data: st.DataObject) -> None
     body = json.dumps(data.draw(spoilt(whole) | spoilt([whole, *MORE[api]]))).encode()
     came = backend(api).decode(200, {}, body)
     check_usable(api, came)
-    if api == "ollama":  # whose stream may be one line
+    if api == "ollama" and isinstance(came, Reply):  # whose stream may be one line
         assert getattr(came, "parts", ()) == getattr(read(api, body), "parts", ())
     odd = data.draw(st.binary(max_size=60)) + body[data.draw(st.integers(0, len(body))) :]
     for each in (odd, body[: data.draw(st.integers(0, len(body)))]):
