@@ -58,6 +58,7 @@ LEAST_TAKEN: Final = 128
 packet anyway.
 """
 
+_SOUND: Final = ("stop", "tool_calls")  # the stop reasons of whole replies
 _DENSEST: Final = 32  # a decoder never holds more than this many times its input
 
 UNREADABLE: Final = Failure(
@@ -390,7 +391,9 @@ class Exchange:
             # report.
             tokens = max(reply.usage.output_tokens, self._least)
             reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
-        if self._overran and reply.interrupted and reply.failure is None:
+        # A finish reason may have come with each piece, and not only with the last.
+        is_cut = reply.interrupted or (self._has_lost_end and reply.stop_reason in _SOUND)
+        if self._overran and is_cut and reply.failure is None:
             # We cut it at the cap, where the provider should have.
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
@@ -41,7 +41,7 @@ _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 """Those that are read of the result of a tool besides."""
 
 
-@cache
+@lru_cache(maxsize=64)
 def _read() -> Mapping[str, frozenset[str]]:
     """Return which members of each kind of part and tool Rungwise reads, in any protocol's form.
 

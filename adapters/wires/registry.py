@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -119,7 +119,7 @@ class _Wires(Mapping[str, Wire]):
         return len(APIS)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _wire_of(api: str) -> Wire:
     package = APIS[api].partition(":")[0].rpartition(".")[0]
     wire = None
@@ -137,7 +137,7 @@ WIRES: Final[Mapping[str, Wire]] = _Wires()
 """The declaration of each protocol, in the order of `APIS`."""
 
 
-@cache
+@lru_cache(maxsize=64)
 def declared(
     name: Literal["calls", "results", "definitions", "marks", "references", "sealed"],
 ) -> frozenset[str]:
@@ -157,7 +157,7 @@ def is_foreign(kind: str, api: str) -> bool:
     return not has(WIRES[api]) and any(map(has, WIRES.values()))
 
 
-@cache
+@lru_cache(maxsize=64)
 def items_elsewhere(api: str) -> frozenset[str]:
     """Return the types of messages without a role that only protocols besides this one declare."""
     kinds: set[str] = set()

@@ -104,7 +104,16 @@ class Doubts:
     """Whether an event held a piece of a reply that could not be read."""
     written_at_end: int | None = field(default=None, init=False)
     """The characters that had come with the last finish reason."""
+    ends_everywhere: bool = field(default=False, init=False)
+    """Whether pieces came behind a finish reason and had one too, so that none of them says the
+    end."""
     _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
+
+    def take_finish(self, written: int) -> None:
+        """Note a finish reason; `written` is how many characters have come."""
+        if self.written_at_end is not None and written > self.written_at_end:
+            self.ends_everywhere = True
+        self.written_at_end = written
 
     def look_at(self, value: Mapping[str, Any]) -> None:
         """Note whether an event holds a call."""

@@ -10,7 +10,7 @@ import rungwise
 from rungwise import Capabilities
 from rungwise.testing import ScriptedReply
 from support import protocols
-from support.modes import EVERY, ask, options_of
+from support.modes import EVERY, MODES, ask, options_of
 
 FIRST = "Herons nest in the reeds of the northern la"
 REST = "ke, and in dead trees."
@@ -88,3 +88,38 @@ def test_a_server_of_gguf_models_is_known_to_hide_cuts(serve: Any, api: str) -> 
         model="m.gguf",
         capabilities=Capabilities(hides_cuts=False),
     )
+
+
+# a finish reason with each piece
+
+EVERYWHERE = "finish_everywhere"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_we_cut_at_the_cap_is_cut_whatever_each_piece_says(serve: Any, mode: str) -> None:
+    talk = ScriptedReply(FIRST + REST, manner=EVERYWHERE)
+    provider = serve(talk)
+    limits = rungwise.Limits(continuations=0)
+    policy = rungwise.Policy(limits=limits, budget=rungwise.Budget(money=1.0))
+    prices = rungwise.Prices(2.0, 10.0)
+    backend = protocols.backend("openai", provider.base_url, prices=prices)
+    with rungwise.Client(backend, policy=policy, **options_of(mode)) as client:
+        try:
+            result = ask(client, mode, "Where?", max_tokens=1)
+        except rungwise.CallError as error:
+            result = error.result
+    assert provider.requests[0].body["stream"] is True
+    assert FIRST + REST != result.text
+    assert (result.outcome, result.journal.last.event) == ("partial", "truncated")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_stream_that_breaks_off_is_cut_whatever_each_piece_says(serve: Any, mode: str) -> None:
+    talk = ScriptedReply(FIRST + REST, manner=EVERYWHERE, chunk_size=4, cut_after=2_000)
+    provider = serve(talk, ScriptedReply(" the reeds."))
+    result = called("openai", provider, mode)
+    assert [step.event for step in result.journal.steps if step.event != "sent"] == [
+        "interrupted",
+        "answered",
+    ]
+    assert len(provider.requests) == 2

@@ -237,9 +237,7 @@ def test_a_cap_that_is_refused_is_sent_under_its_other_name_and_never_dropped() 
     meter = Meter(refusal, ScriptedReply("By the lake."))
     with EmbeddedProvider(meter) as provider:
         result = client_of(provider).call("Where?", max_tokens=50)
-    caps = [
-        (body.get("max_tokens"), body.get("max_completion_tokens")) for body in meter.bodies
-    ]
+    caps = [(body.get("max_tokens"), body.get("max_completion_tokens")) for body in meter.bodies]
     assert result.outcome == "done"
     assert [sum(filter(None, pair)) for pair in caps] == [50, 50]
     assert caps[0] != caps[1]

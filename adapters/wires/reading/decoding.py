@@ -176,7 +176,7 @@ class StreamDecoder(BodyDecoder):
                     return whole
             elif self.done:
                 return malformed("the stream has no reply in it")
-        if not self.done:
+        if not self.done or (self._doubts.ends_everywhere and failure is not None):
             return self.reply(is_cut=True, cause=failure)
         reply = self.reply(is_cut=False, cause=None)
         if isinstance(reply, Failure):
@@ -202,7 +202,7 @@ class StreamDecoder(BodyDecoder):
             if self._has_finish:
                 self._has_finish = False
                 self.assembly.flush()
-                self._doubts.written_at_end = self.assembly.written
+                self._doubts.take_finish(self.assembly.written)
             if MAY_HOLD_A_CALL.search(data):
                 self._doubts.look_at(event)
             if not COUNTING.isdisjoint(event):

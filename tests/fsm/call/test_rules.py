@@ -122,7 +122,10 @@ REFUSED = [
     (Row("answered", "await", "overran", "refused"), "text that was gathered becomes an error"),
     (Row("sent", "retry", "has_text", "partial"), "sent always leads to await"),
     (Row("sent", "ask", "overran", "await", "count_attempt"), "sent always leads to await"),
-    (Row("came_empty", "await", "has_text", "done"), "only answered and answered_uncertainly and called_tools are done"),
+    (
+        Row("came_empty", "await", "has_text", "done"),
+        "only answered and answered_uncertainly and called_tools are done",
+    ),
     (
         Row("came_empty", "await", "has_text", "salvaged", "keep_delivered"),
         "must find 'has_delivered'",
