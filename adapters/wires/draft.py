@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -66,11 +67,8 @@ def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
         return "empty"
     if is_heavy(body):
         return "too much JSON"
-    try:
+    with suppress(ValueError):
         load(body)
-    except ValueError:
-        pass
-    else:
         return "JSON of another shape"
     kind = ""
     for name, value in headers.items():

@@ -109,7 +109,7 @@ def test_what_we_cut_at_the_cap_is_cut_whatever_each_piece_says(serve: Any, mode
         except rungwise.CallError as error:
             result = error.result
     assert provider.requests[0].body["stream"] is True
-    assert FIRST + REST != result.text
+    assert result.text != FIRST + REST
     assert (result.outcome, result.journal.last.event) == ("partial", "truncated")
 
 

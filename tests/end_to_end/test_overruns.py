@@ -38,7 +38,7 @@ OF_NO_USE = {
 
 
 class Meter:
-    """A provider that bills each request: a token for four bytes of it, and all but one of its cap."""
+    """A provider that bills a token for four bytes of a request, and all but one of its cap."""
 
     def __init__(self, *replies: Any, **options: Any) -> None:
         self.replies = replies or (ScriptedReply("By the lake."),)
