@@ -1,0 +1,136 @@
+"""Examine a program: one healthy run to learn what it asks and shows, then a run for each case."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from attrs import frozen
+
+from rungwise.adapters.exam.answer import ANSWER, begun
+from rungwise.adapters.exam.cases import QUICK, ExamCase, catalogue
+from rungwise.adapters.exam.grades import Mark, total
+from rungwise.adapters.exam.judging import Seen, judge, seen_on
+from rungwise.adapters.exam.programs import ProgramEnd
+from rungwise.adapters.exam.stage import Stage
+from rungwise.adapters.exam.wanted import Wanted
+from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.fsm.errors import ConfigurationError
+
+HEALTHY_SECONDS: Final = 60.0
+Play = Callable[[str, float], ProgramEnd]
+"""Run what is examined: with the address of its provider, and the seconds it may take."""
+
+
+@frozen(kw_only=True)
+class Examined:
+    """Hold a case, what was seen of it, and its grade."""
+
+    case: ExamCase
+    seen: Seen
+    mark: Mark
+
+
+@frozen(kw_only=True)
+class Exam:
+    """Hold all outcomes.
+
+    Arguments:
+        outcomes: in the order of the cases.
+        left_out: the cases that the budget had no time for.
+        seconds: how long all of it took.
+    """
+
+    outcomes: tuple[Examined, ...]
+    left_out: tuple[ExamCase, ...]
+    seconds: float
+
+    @property
+    def total(self) -> str:
+        """Return the grades as pass-partial-safe-fail."""
+        return total(each.mark.grade for each in self.outcomes)
+
+
+def examine(
+    play: Play,
+    *,
+    names: Iterable[str] = (),
+    count: int = QUICK,
+    budget: float | None = None,
+    at_once: int = 1,
+    finished: Callable[[Examined], None] = lambda outcome: None,
+) -> Exam:
+    """Examine a program.
+
+    Arguments:
+        play: runs it.
+        names: of the cases; none for the first ones that fit it.
+        count: how many of these.
+        budget: seconds after which no further case begins.
+        at_once: how many cases run side by side.
+        finished: called with each outcome as it comes.
+
+    Raises:
+        ConfigurationError: the program asks no provider, or shows no answer of a healthy one.
+    """
+    began = time.monotonic()
+    healthy, wanted = _healthy_run(play)
+    cases = _chosen(names, count, wanted)
+
+    def play_one(case: ExamCase) -> Examined | None:
+        if budget is not None and time.monotonic() - began >= budget:
+            return None
+        stage, ended = _play(play, case, case.limit)
+        seen = seen_on(stage, ended, healthy)
+        outcome = Examined(case=case, seen=seen, mark=judge(seen))
+        finished(outcome)
+        return outcome
+
+    with ThreadPoolExecutor(at_once) as threads:
+        longest_first = sorted(cases, key=lambda case: -case.limit)
+        begun_cases = {case.name: threads.submit(play_one, case) for case in longest_first}
+        outcomes = [begun_cases[case.name].result() for case in cases]
+    came = [outcome for outcome in outcomes if outcome is not None]
+    played = {outcome.case.name for outcome in came}
+    return Exam(
+        outcomes=tuple(came),
+        left_out=tuple(case for case in cases if case.name not in played),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _play(play: Play, case: ExamCase | None, limit: float) -> tuple[Stage, ProgramEnd]:
+    stage = Stage(case)
+    with EmbeddedProvider(stage.respond) as provider:
+        base = provider.base_url.removesuffix("/v1")
+        ended = play(base, limit)
+    return stage, ended
+
+
+def _healthy_run(play: Play) -> tuple[ProgramEnd, Wanted]:
+    """Run a program once while all is well."""
+    stage, ended = _play(play, None, HEALTHY_SECONDS)
+    if not stage.asked:
+        how = "had to be killed" if ended.code is None else f"exit code {ended.code}"
+        raise ConfigurationError(
+            f"the program sent no request to its provider ({how}): it has to read its address from "
+            "a variable such as OPENAI_BASE_URL, and to ask on its own"
+        )
+    if begun(ended.output) != ANSWER:
+        raise ConfigurationError(
+            "the program did not print the whole answer of a healthy provider, so its answers "
+            "cannot be judged: it has to print the model's text on stdout"
+        )
+    return ended, stage.asked[0].wanted
+
+
+def _chosen(names: Iterable[str], count: int, wanted: Wanted) -> Sequence[ExamCase]:
+    named = [catalogue()[name] for name in names]
+    for case in named:
+        if not case.fits(wanted):
+            raise ConfigurationError(
+                f"the case {case.name} does not fit: the program's requests cannot meet it"
+            )
+    return named or [case for case in catalogue().values() if case.fits(wanted)][:count]
