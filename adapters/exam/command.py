@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.output import bad_input, note, put
-from rungwise.adapters.cli.shared_options import duration
+from rungwise.adapters.cli.output import (
+    bad_input,
+    check_writable,
+    note,
+    put,
+    write_out,
+    writing,
+)
+from rungwise.adapters.cli.shared_options import IN_PYTHON, duration
 
 if TYPE_CHECKING:
-    from rungwise.adapters.exam.examining import Exam, Examined
+    from rungwise.adapters.exam.examining import Exam, Examined, Play
 
 AT_ONCE: Final = 4
 PROTOCOLS: Final = ("openai", "anthropic", "gemini", "ollama", "bedrock")
@@ -40,8 +50,16 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
         context.exit()
 
 
+def _print_config(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    from rungwise.adapters.exam.examinees import configuration
+
+    if value is not None and not context.resilient_parsing:
+        put(configuration(value))
+        context.exit()
+
+
 @click.command(short_help="Examine any program: what does it do when its provider misbehaves?")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--case", "names", multiple=True, metavar="NAME", help="Play this case; may be repeated."
 )
@@ -87,7 +105,41 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     metavar="GRADE=N",
     help="Exit with 1 if fewer than N cases have this grade or a better one.",
 )
+@click.option(
+    "--import",
+    "named",
+    metavar="MODULE:NAME",
+    help="Examine this function, (messages) -> text, sync or async.",
+)
+@click.option("--gateway", metavar="URL", help="Examine the gateway at this address.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The gateway's model; {} in it stands for the number of the case.",
+)
+@click.option(
+    "--api-key-env", "key_variable", default="", metavar="NAME", help="Holds the gateway's key."
+)
+@click.option(
+    "--print-config",
+    type=click.Choice(["litellm", "rungwise"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_config,
+    help="Print how a gateway is told of the provider.",
+)
 @click.option("--json", "json_output", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--output",
+    "-o",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Write a file too: .html with timelines, .xml for JUnit, .json; may be repeated.",
+)
+@click.option(
+    "--journal", metavar="DIR", help="Write the bytes of each case into this folder, without keys."
+)
 @click.option(
     "--list",
     is_flag=True,
@@ -97,14 +149,15 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     help="List the cases.",
 )
 def exam(
-    command: tuple[str, ...],
     names: tuple[str, ...],
-    protocols: tuple[str, ...],
+    count: int,
+    budget: float | None,
     jobs: int,
-    passed: tuple[str, ...],
     least: tuple[tuple[str, int], ...],
     json_output: bool,
-    **chosen: Any,
+    outputs: tuple[str, ...],
+    journal: str | None,
+    **examined: Any,
 ) -> int:
     """Examine any program: what does it do when its provider misbehaves?
 
@@ -113,7 +166,8 @@ def exam(
     name it. The program is judged by what it prints, its exit code, and the requests that it sends.
     It needs nothing of Rungwise, gets no key of yours, and is killed when it does not end.
 
-    Whom the program asks first, by protocol and model, misbehaves; any other backend is well.
+    Whom it asks first while all is well, by protocol and model, misbehaves; any other backend is
+    well.
 
     \b
     Grades, as in Failover Bench:
@@ -133,28 +187,79 @@ def exam(
       rungwise exam -- python my_agent.py "What is 2 + 2?"
       rungwise exam --budget 60s --fail-under pass=12 -- node agent.mjs
       rungwise exam --case retry_after --case cut -- ./ask.sh
+      rungwise exam --import mymodule:call
+      rungwise exam --print-config litellm >litellm.yaml
+      rungwise exam --gateway http://127.0.0.1:4000 --model 'm-{}'
     """
     from rungwise.adapters.exam.cases import catalogue
     from rungwise.adapters.exam.examining import examine
-    from rungwise.adapters.exam.programs import environment, run
-    from rungwise.adapters.exam.report import as_json, as_table
+    from rungwise.adapters.exam.journal import write_journal
+    from rungwise.adapters.exam.report import FORMS, as_json, as_table
 
+    for output in outputs:
+        if Path(output).suffix not in FORMS:
+            bad_input(f"--output {output}: end its name in {', '.join(FORMS)}")
+        check_writable(output)
     for name in names:
         if name not in catalogue():
             bad_input(f"there is no case {name!r}; --list shows them all")
 
-    def play(base: str, limit: float) -> Any:
-        return run(command, environment(base, protocols, passed), limit)
-
-    came = examine(
-        play,
-        names=names,
-        at_once=jobs,
-        finished=_tell,
-        **chosen,
-    )
+    with _examinee(**examined) as play:
+        came = examine(
+            play,
+            names=names,
+            count=count,
+            budget=budget,
+            at_once=1 if examined["gateway"] else jobs,
+            finished=_tell,
+        )
+    if journal is not None:
+        with writing(journal):
+            write_journal(came, Path(journal))
+    for output in outputs:
+        write_out(output, FORMS[Path(output).suffix](came))
     put(as_json(came) if json_output else as_table(came))
     return int(not _is_enough(came, least))
+
+
+@contextmanager
+def _examinee(
+    command: tuple[str, ...],
+    protocols: tuple[str, ...],
+    passed: tuple[str, ...],
+    named: str | None,
+    gateway: str | None,
+    model: str | None,
+    key_variable: str,
+) -> Iterator[Play]:
+    """Return whom a command line names.
+
+    Arguments:
+        command: a program and its arguments.
+        protocols: those in which it is told of its provider.
+        passed: the variables that are passed on to it.
+        named: a function.
+        gateway: the address of a gateway.
+        model: whom to ask the gateway for.
+        key_variable: the variable that holds the gateway's key.
+    """
+    from rungwise.adapters.exam.examinees import Gateway, Program, function
+
+    if (bool(command), named is not None, gateway is not None).count(True) != 1:
+        bad_input("name one thing to examine: -- COMMAND, --import MODULE:NAME, or --gateway URL")
+    if gateway is None:
+        if named is not None and not IN_PYTHON.fullmatch(named):
+            bad_input(f"--import {named}: name a function as MODULE:NAME")
+        yield Program(function(named) if named else command, protocols, passed)
+        return
+    if model is None:
+        bad_input("--gateway needs --model, the name to ask it for")
+    try:
+        upstream = Gateway(gateway, model, key_variable)
+    except OSError as error:
+        bad_input(f"the provider cannot listen for the gateway ({error.strerror})")
+    with upstream:
+        yield upstream
 
 
 def _tell(outcome: Examined) -> None:

@@ -16,12 +16,11 @@ from rungwise.adapters.exam.judging import Seen, judge, seen_on
 from rungwise.adapters.exam.programs import ProgramEnd
 from rungwise.adapters.exam.stage import Stage
 from rungwise.adapters.exam.wanted import Wanted
-from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.errors import ConfigurationError
 
 HEALTHY_SECONDS: Final = 60.0
-Play = Callable[[str, float], ProgramEnd]
-"""Run what is examined: with the address of its provider, and the seconds it may take."""
+Play = Callable[[Stage, float], ProgramEnd]
+"""Play a case to whoever is examined: on its stage, and at most for so many seconds."""
 
 
 @frozen(kw_only=True)
@@ -82,7 +81,8 @@ def examine(
     def play_one(case: ExamCase) -> Examined | None:
         if budget is not None and time.monotonic() - began >= budget:
             return None
-        stage, ended = _play(play, case, case.limit)
+        stage = Stage(case, wanted.backend)
+        ended = play(stage, case.limit)
         seen = seen_on(stage, ended, healthy)
         outcome = Examined(case=case, seen=seen, mark=judge(seen))
         finished(outcome)
@@ -101,17 +101,10 @@ def examine(
     )
 
 
-def _play(play: Play, case: ExamCase | None, limit: float) -> tuple[Stage, ProgramEnd]:
-    stage = Stage(case)
-    with EmbeddedProvider(stage.respond) as provider:
-        base = provider.base_url.removesuffix("/v1")
-        ended = play(base, limit)
-    return stage, ended
-
-
 def _healthy_run(play: Play) -> tuple[ProgramEnd, Wanted]:
     """Run a program once while all is well."""
-    stage, ended = _play(play, None, HEALTHY_SECONDS)
+    stage = Stage(None)
+    ended = play(stage, HEALTHY_SECONDS)
     if not stage.asked:
         how = "had to be killed" if ended.code is None else f"exit code {ended.code}"
         raise ConfigurationError(

@@ -127,6 +127,9 @@ def _blemishes(seen: Seen) -> Iterator[str]:
     """Yield what an answer does not make good altogether."""
     case = seen.case
     at = [each.at for each in seen.primary]
+    if not at:
+        yield "did not ask the backend that misbehaves, so it did not meet this"
+        return
     if seen.ended.code:
         yield f"showed the whole answer, but exit code {seen.ended.code}"
     if times_begun(seen.ended.output) > times_begun(seen.healthy.output):

@@ -1,14 +1,17 @@
-"""Write what an exam came to: as a table, and as JSON."""
+"""Write what an exam came to: as a table, as JSON, as JUnit's XML, and as a page."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from xml.etree import ElementTree
 
 import orjson
 
 from rungwise.adapters.cli.output import aligned
 from rungwise.adapters.exam.examining import Exam, Examined
 from rungwise.adapters.exam.stage import SeenRequest
+from rungwise.fsm.diagram.page.templates import render
 
 
 def as_table(exam: Exam) -> str:
@@ -39,10 +42,41 @@ def _time_of(exam: Exam) -> str:
 
 def as_json(exam: Exam) -> str:
     """Return the same as JSON, with every request."""
+    value = _plain(exam)
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def as_junit(exam: Exam) -> str:
+    """Return the same for CI: a case that failed is a failure, one that was left out is skipped."""
+    failed = sum(each.mark.grade == "fail" for each in exam.outcomes)
+    counts = {"tests": len(exam.outcomes) + len(exam.left_out), "failures": failed}
+    suite = ElementTree.Element("testsuite", name="rungwise exam", skipped=str(len(exam.left_out)))
+    for name, count in counts.items():
+        suite.set(name, str(count))
+    for each in exam.outcomes:
+        seconds = f"{each.seen.ended.seconds:.3f}"
+        case = ElementTree.SubElement(suite, "testcase", name=each.case.name, time=seconds)
+        why = "; ".join(each.mark.why)
+        if each.mark.grade == "fail":
+            ElementTree.SubElement(case, "failure", message=f"{each.case.title}: {why}")
+        ElementTree.SubElement(case, "system-out").text = f"{each.mark.grade}: {why}"
+    for left in exam.left_out:
+        case = ElementTree.SubElement(suite, "testcase", name=left.name)
+        ElementTree.SubElement(case, "skipped", message="no time was left")
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def as_page(exam: Exam) -> str:
+    """Return the same as a page of HTML, with a timeline of each case."""
+    return render("exam", title="Exam", time=_time_of(exam), **_plain(exam))
+
+
+def _plain(exam: Exam) -> dict[str, Any]:
     value: dict[str, Any] = {"total": exam.total, "seconds": round(exam.seconds, 3)}
     value["cases"] = [_case(each) for each in exam.outcomes]
     value["left_out"] = [case.name for case in exam.left_out]
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return value
 
 
 def _case(outcome: Examined) -> dict[str, Any]:
@@ -61,3 +95,11 @@ def _request(asked: SeenRequest) -> dict[str, Any]:
     value |= {"model": wanted.model, "is_primary": asked.is_primary}
     value |= {"status": asked.reply.status, "tokens": asked.tokens}
     return value
+
+
+FORMS: Final[Mapping[str, Callable[[Exam], str]]] = {
+    ".html": as_page,
+    ".xml": as_junit,
+    ".json": as_json,
+}
+"""How an exam is written into a file, by the end of its name."""

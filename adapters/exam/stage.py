@@ -58,13 +58,19 @@ class SeenRequest:
 class Stage:
     """Answer the requests of one case.
 
-    Theory: nobody declares the backends of a stranger's program. Whoever is asked first in a case,
-    by protocol and model, is its primary; a request to anybody else shows that there is a second
-    backend, which is well. So a program needs no settings for its examiner, and one that has a
-    single backend is simply never rescued by another.
+    Theory: nobody declares the backends of a stranger's program. Whoever is asked first while all
+    is well, by protocol and model, is its primary; a request to anybody else shows that there is a
+    second backend, which is well. So a program needs no settings for its examiner, and one that has
+    a single backend is simply never rescued by another. To go by the first request of each case
+    would be wrong for whoever remembers: a gateway that avoids its primary after a fault.
+
+    Arguments:
+        case: what goes wrong; None for nothing.
+        backend: the protocol and model of the primary; None for whoever is asked first.
     """
 
     case: ExamCase | None
+    backend: tuple[str, str] | None = None
     began: float = field(factory=time.monotonic)
     asked: list[SeenRequest] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock)
@@ -73,8 +79,9 @@ class Stage:
         """Note a request, and return what it gets."""
         with self._lock:
             wanted = wanted_by(request, len(self.asked) + 1)
-            first = self.asked[0].wanted if self.asked else wanted
-            is_primary = (wanted.api, wanted.model) == (first.api, first.model)
+            if self.backend is None:
+                self.backend = wanted.backend
+            is_primary = wanted.backend == self.backend
             reply = healthy(wanted)
             if self.case is not None and is_primary:
                 reply = self.case.reply(len(self.primary), wanted)

@@ -39,6 +39,11 @@ class Wanted:
     streams: bool
 
     @property
+    def backend(self) -> tuple[str, str]:
+        """Return its protocol and model."""
+        return self.api, self.model
+
+    @property
     def tool(self) -> str:
         """Return the name of the first tool that it offers; "" for none."""
         return _tool_in(self.body)

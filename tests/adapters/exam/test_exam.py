@@ -4,13 +4,17 @@ import json
 import sys
 from pathlib import Path
 from textwrap import dedent
+from xml.etree import ElementTree
 
 import pytest
 
 from rungwise.adapters.exam.answer import ANSWER
 from rungwise.adapters.exam.cases import catalogue
+from rungwise.adapters.exam.examinees import PORT
+from rungwise.adapters.exam.programs import KEY
 from rungwise.adapters.exam.wanted import example
 from support.command_line import invoke, printed, refused
+from support.proxies import proxy
 
 ASK = """
 import json, os, sys, urllib.request
@@ -205,3 +209,87 @@ def test_an_example_fits_its_schema():
 def test_a_schema_that_holds_itself_ends():
     schema = {"type": "object", "properties": {"next": {"$ref": "#"}}}
     assert len(json.dumps(example(schema, schema))) < 200
+
+
+def test_files_hold_what_the_terminal_shows(program, tmp_path: Path):
+    page = tmp_path / "exam.html"
+    junit = tmp_path / "exam.xml"
+    names = cases("overloaded", "error_once", "empty")
+    outputs = ["-o", page, "-o", junit, "-o", tmp_path / "exam.json"]
+    result = invoke("exam", *outputs, "--json", *names, *program(NAIVE))
+    assert (tmp_path / "exam.json").read_text() == result.stdout
+    assert "503, for ever" in page.read_text()
+    assert page.read_text().count('class="asked"') == 3
+    suite = ElementTree.fromstring(junit.read_text())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "0")
+    [failure] = suite.iter("failure")
+    assert failure.get("message", "").startswith("an empty answer, for ever: showed no answer")
+
+
+def test_cases_without_time_are_skipped_in_the_xml(program, tmp_path: Path):
+    junit = tmp_path / "exam.xml"
+    names = cases("overloaded", "empty")
+    invoke("exam", "--budget", "1ms", "-o", junit, *names, *program(NAIVE))
+    suite = ElementTree.fromstring(junit.read_text())
+    assert [each.get("name") for each in suite] == ["overloaded", "empty"]
+    assert len(list(suite.iter("skipped"))) == 2
+
+
+def test_the_journal_has_the_bytes_and_no_key(program, tmp_path: Path):
+    source = """
+    import urllib.request as u
+    u.urlopen(u.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions?key=secret-1",
+        b'{"model": "m"}', {"x-api-key": "secret-2", "cookie": "secret-3"}))
+    print(ask())
+    """
+    folder = tmp_path / "journal"
+    invoke("exam", "--journal", folder, *cases("cut", "overloaded"), *program(source))
+    cut = (folder / "01-cut.txt").read_text()
+    assert "secret-" not in cut
+    assert KEY not in cut
+    assert "POST /v1/chat/completions?key=(removed)" in cut
+    assert "(then the connection closes)" in cut
+    assert ANSWER[:60] in cut
+    assert ANSWER not in cut
+    assert "<<< 503" in (folder / "02-overloaded.txt").read_text()
+
+
+def test_a_function_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    both = "def call(messages):\n    return ask()\nasync def acall(messages):\n    return ask()\n"
+    (tmp_path / "functions.py").write_text(ASK + both, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    expected = {"overloaded": "safe", "empty": "fail"}
+    for name in ("call", "acall"):
+        assert grades(*cases(*expected), "--import", f"functions:{name}") == expected
+
+
+def test_a_gateway_is_examined_by_its_upstream(tmp_path: Path):
+    chains = printed("exam", "--print-config", "rungwise")
+    with proxy(chains, tmp_path) as served:
+        names = cases("cut", "overloaded", "bad_key", "filtered")
+        came = grades(*names, "--gateway", served.base_url, "--model", "m-{}")
+    rescued = dict.fromkeys(["cut", "overloaded", "bad_key"], "pass")
+    assert came == {**rescued, "filtered": "partial"}
+
+
+def test_a_gateway_that_is_not_there_cannot_be_examined():
+    arguments = ["exam", "--gateway", "http://127.0.0.1:1", "--model", "m"]
+    assert "sent no request to its provider" in refused(*arguments)
+
+
+def test_the_configurations_name_both_backends():
+    for gateway in ("litellm", "rungwise"):
+        config = printed("exam", "--print-config", gateway)
+        assert "primary-0" in config
+        assert f"primary-{len(catalogue())}" in config
+        assert "second" in config
+        assert f"http://127.0.0.1:{PORT}/v1" in config
+
+
+def test_one_thing_is_examined():
+    named = ["--import", "a:b"]
+    for arguments in ([], [*named, "--gateway", "http://x"], [*named, "--", "c"]):
+        assert "name one thing to examine" in refused("exam", *arguments)
+    assert "--gateway needs --model" in refused("exam", "--gateway", "http://x")
+    assert "as MODULE:NAME" in refused("exam", "--import", "module")
+    assert "end its name in .html" in refused("exam", "-o", "exam.txt", "--", "true")

@@ -108,14 +108,19 @@ def test_what_another_backend_got_is_nobodys_burden():
     assert grade("overloaded", ANSWER, asked(0), *others) == "pass"
 
 
+def test_who_does_not_ask_the_primary_has_not_met_the_fault():
+    expected = "partial: did not ask the backend that misbehaves"
+    assert grade("overloaded", ANSWER, asked(0, status=200, primary=False)).startswith(expected)
+
+
 def test_a_filter_is_best_reported():
     assert grade("filtered", "", asked(0), code=1) == "pass"
     assert grade("filtered", ANSWER, asked(0)).startswith("partial: routed around a filter")
 
 
 def test_seconds_count_beyond_those_of_a_healthy_run():
-    assert grade("slow", seconds=16.0) == "pass"
-    assert grade("slow", seconds=16.5).startswith("partial: took 16 s longer")
+    assert grade("slow", ANSWER, asked(0), seconds=16.0) == "pass"
+    assert grade("slow", ANSWER, asked(0), seconds=16.5).startswith("partial: took 16 s longer")
 
 
 def test_what_was_answered_in_full_is_not_to_be_asked_again():
