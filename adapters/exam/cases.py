@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 from rungwise.adapters.exam.answer import rest_of
 from rungwise.adapters.exam.wanted import Wanted
@@ -28,14 +28,17 @@ OWN: Final = ("share", "fill", "half", "calls")
 """The members of a reply in the catalogue that a scripted reply does not have."""
 
 
-@frozen(kw_only=True)
+Then = Literal["repeat", "answer"]
+
+
+@frozen(kw_only=True, eq=False)
 class ExamCase:
     """Describe a case; `cases.toml` says what each member means."""
 
     name: str
     title: str
-    replies: tuple[Mapping[str, Any], ...] = field(converter=tuple)
-    then: Literal["repeat", "answer"] = "repeat"
+    replies: Sequence[Mapping[str, Any]]
+    then: Then = "repeat"
     needs: Literal["", "tools", "schema"] = ""
     limit: float = LIMIT
     most: int = MOST
@@ -44,6 +47,16 @@ class ExamCase:
     again: bool = False
     within: float | None = None
     ideal: Literal["answer", "reason"] = "answer"
+
+    @property
+    def words(self) -> str:
+        """Return its title without how often it happens."""
+        return self.title.removesuffix(", once").removesuffix(", for ever")
+
+    @property
+    def is_fault(self) -> bool:
+        """Tell whether its replies go wrong, and are not only said in another manner."""
+        return not any("manner" in reply for reply in self.replies)
 
     def fits(self, wanted: Wanted) -> bool:
         """Tell whether a program that sends such requests can meet this."""

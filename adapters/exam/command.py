@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from rungwise.adapters.cli.output import (
 from rungwise.adapters.cli.shared_options import IN_PYTHON, duration
 
 if TYPE_CHECKING:
+    from rungwise.adapters.exam.cases import ExamCase
     from rungwise.adapters.exam.examining import Exam, Examined, Play
 
 AT_ONCE: Final = 4
@@ -71,6 +72,11 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
     show_default=True,
     metavar="N",
     help="Play the first N cases that fit the program.",
+)
+@click.option(
+    "--walks",
+    is_flag=True,
+    help="Take the cases from sequences of faults that are made from Rungwise's own machine.",
 )
 @click.option(
     "--protocol",
@@ -151,6 +157,7 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
 def exam(
     names: tuple[str, ...],
     count: int,
+    walks: bool,
     budget: float | None,
     jobs: int,
     least: tuple[tuple[str, int], ...],
@@ -186,38 +193,25 @@ def exam(
     Examples:
       rungwise exam -- python my_agent.py "What is 2 + 2?"
       rungwise exam --budget 60s --fail-under pass=12 -- node agent.mjs
-      rungwise exam --case retry_after --case cut -- ./ask.sh
       rungwise exam --import mymodule:call
-      rungwise exam --print-config litellm >litellm.yaml
       rungwise exam --gateway http://127.0.0.1:4000 --model 'm-{}'
     """
-    from rungwise.adapters.exam.cases import catalogue
     from rungwise.adapters.exam.examining import examine
-    from rungwise.adapters.exam.journal import write_journal
-    from rungwise.adapters.exam.report import FORMS, as_json, as_table
+    from rungwise.adapters.exam.report import as_json, as_table
 
-    for output in outputs:
-        if Path(output).suffix not in FORMS:
-            bad_input(f"--output {output}: end its name in {', '.join(FORMS)}")
-        check_writable(output)
-    for name in names:
-        if name not in catalogue():
-            bad_input(f"there is no case {name!r}; --list shows them all")
-
+    _check(names, outputs)
+    pool = _walks() if walks else ()
     with _examinee(**examined) as play:
         came = examine(
             play,
             names=names,
+            pool=pool,
             count=count,
             budget=budget,
             at_once=1 if examined["gateway"] else jobs,
             finished=_tell,
         )
-    if journal is not None:
-        with writing(journal):
-            write_journal(came, Path(journal))
-    for output in outputs:
-        write_out(output, FORMS[Path(output).suffix](came))
+    _write(came, outputs, journal)
     put(as_json(came) if json_output else as_table(came))
     return int(not _is_enough(came, least))
 
@@ -243,7 +237,7 @@ def _examinee(
         model: whom to ask the gateway for.
         key_variable: the variable that holds the gateway's key.
     """
-    from rungwise.adapters.exam.examinees import Gateway, Program, function
+    from rungwise.adapters.exam.examinees import ExaminedGateway, Program, function
 
     if (bool(command), named is not None, gateway is not None).count(True) != 1:
         bad_input("name one thing to examine: -- COMMAND, --import MODULE:NAME, or --gateway URL")
@@ -255,11 +249,42 @@ def _examinee(
     if model is None:
         bad_input("--gateway needs --model, the name to ask it for")
     try:
-        upstream = Gateway(gateway, model, key_variable)
+        upstream = ExaminedGateway(gateway, model, key_variable)
     except OSError as error:
         bad_input(f"the provider cannot listen for the gateway ({error.strerror})")
     with upstream:
         yield upstream
+
+
+def _check(names: Iterable[str], outputs: Iterable[str]) -> None:
+    """Refuse what can be refused before the long work."""
+    from rungwise.adapters.exam.cases import catalogue
+    from rungwise.adapters.exam.report import FORMS
+
+    for output in outputs:
+        if Path(output).suffix not in FORMS:
+            bad_input(f"--output {output}: end its name in {', '.join(FORMS)}")
+        check_writable(output)
+    for name in names:
+        if name not in catalogue():
+            bad_input(f"there is no case {name!r}; --list shows them all")
+
+
+def _write(came: Exam, outputs: Iterable[str], journal: str | None) -> None:
+    from rungwise.adapters.exam.journal import write_journal
+    from rungwise.adapters.exam.report import FORMS
+
+    if journal is not None:
+        with writing(journal):
+            write_journal(came, Path(journal))
+    for output in outputs:
+        write_out(output, FORMS[Path(output).suffix](came))
+
+
+def _walks() -> Iterable[ExamCase]:
+    from rungwise.adapters.exam.walks import walks
+
+    return walks()
 
 
 def _tell(outcome: Examined) -> None:

@@ -103,7 +103,7 @@ def function(named: str) -> list[str]:
     return [sys.executable, "-m", "rungwise.adapters.exam.calling", named]
 
 
-class Gateway(Closing):
+class ExaminedGateway(Closing):
     """A gateway that runs already: its upstream is one provider, which every case uses.
 
     Arguments:

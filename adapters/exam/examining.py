@@ -11,7 +11,7 @@ from attrs import frozen
 
 from rungwise.adapters.exam.answer import ANSWER, begun
 from rungwise.adapters.exam.cases import QUICK, ExamCase, catalogue
-from rungwise.adapters.exam.grades import Mark, total
+from rungwise.adapters.exam.grades import Grade, Mark, total
 from rungwise.adapters.exam.judging import Seen, judge, seen_on
 from rungwise.adapters.exam.programs import ProgramEnd
 from rungwise.adapters.exam.stage import Stage
@@ -46,6 +46,10 @@ class Exam:
     left_out: tuple[ExamCase, ...]
     seconds: float
 
+    def of(self, grade: Grade) -> list[str]:
+        """Return the names of the cases with a grade."""
+        return [each.case.name for each in self.outcomes if each.mark.grade == grade]
+
     @property
     def total(self) -> str:
         """Return the grades as pass-partial-safe-fail."""
@@ -56,6 +60,7 @@ def examine(
     play: Play,
     *,
     names: Iterable[str] = (),
+    pool: Iterable[ExamCase] = (),
     count: int = QUICK,
     budget: float | None = None,
     at_once: int = 1,
@@ -66,6 +71,7 @@ def examine(
     Arguments:
         play: runs it.
         names: of the cases; none for the first ones that fit it.
+        pool: the cases to take these from; none for the catalogue.
         count: how many of these.
         budget: seconds after which no further case begins.
         at_once: how many cases run side by side.
@@ -76,7 +82,7 @@ def examine(
     """
     began = time.monotonic()
     healthy, wanted = _healthy_run(play)
-    cases = _chosen(names, count, wanted)
+    cases = _chosen(names, pool or catalogue().values(), wanted, count)
 
     def play_one(case: ExamCase) -> Examined | None:
         if budget is not None and time.monotonic() - began >= budget:
@@ -119,11 +125,24 @@ def _healthy_run(play: Play) -> tuple[ProgramEnd, Wanted]:
     return ended, stage.asked[0].wanted
 
 
-def _chosen(names: Iterable[str], count: int, wanted: Wanted) -> Sequence[ExamCase]:
+def _chosen(
+    names: Iterable[str],
+    pool: Iterable[ExamCase],
+    wanted: Wanted,
+    count: int,
+) -> Sequence[ExamCase]:
+    """Return the cases that are named, or the first ones that fit.
+
+    Arguments:
+        names: of cases of the catalogue.
+        pool: the cases to take others from.
+        wanted: what the program's requests want.
+        count: how many others.
+    """
     named = [catalogue()[name] for name in names]
     for case in named:
         if not case.fits(wanted):
             raise ConfigurationError(
                 f"the case {case.name} does not fit: the program's requests cannot meet it"
             )
-    return named or [case for case in catalogue().values() if case.fits(wanted)][:count]
+    return named or [case for case in pool if case.fits(wanted)][:count]
