@@ -19,6 +19,10 @@ from rungwise.adapters.exam.wanted import Wanted
 from rungwise.fsm.errors import ConfigurationError
 
 HEALTHY_SECONDS: Final = 60.0
+START: Final = 3
+"""How often the time of a healthy run is added to the limit of a case: programs that start side by
+side start slowly.
+"""
 Play = Callable[[Stage, float], ProgramEnd]
 """Play a case to whoever is examined: on its stage, and at most for so many seconds."""
 
@@ -88,7 +92,7 @@ def examine(
         if budget is not None and time.monotonic() - began >= budget:
             return None
         stage = Stage(case, wanted.backend)
-        ended = play(stage, case.limit)
+        ended = play(stage, case.limit + START * healthy.seconds)
         seen = seen_on(stage, ended, healthy)
         outcome = Examined(case=case, seen=seen, mark=judge(seen))
         finished(outcome)
