@@ -17,6 +17,7 @@ from rungwise.adapters.provider.server import render
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.files import read_toml
 
+PACKAGE: Final = __name__.rpartition(".")[0]
 QUICK: Final = 20
 MOST: Final = 6
 """Requests that a primary in trouble may get of one call."""
@@ -101,5 +102,5 @@ def _scripted(given: Mapping[str, Any], wanted: Wanted) -> ScriptedReply:
 @cache
 def catalogue() -> Mapping[str, ExamCase]:
     """Return every case by its name, in the order in which they are asked."""
-    text = files(__package__).joinpath("cases.toml").read_text(encoding="utf-8")
+    text = files(PACKAGE).joinpath("cases.toml").read_text(encoding="utf-8")
     return {name: ExamCase(name=name, **case) for name, case in read_toml(text).items()}

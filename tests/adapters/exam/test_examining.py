@@ -11,6 +11,7 @@ from rungwise.adapters.exam.examining import Exam, examine
 from rungwise.adapters.exam.programs import ProgramEnd
 from rungwise.adapters.exam.stage import Stage
 from rungwise.testing import ReceivedRequest
+from support.command_line import printed_by
 
 
 class Recorded:
@@ -32,6 +33,13 @@ class Recorded:
 
 def ask(**body: object) -> ReceivedRequest:
     return ReceivedRequest("/v1/chat/completions", {}, body, time.monotonic())
+
+
+def test_an_exam_needs_no_extra():
+    rooms = "command examinees examining journal report walks"
+    names = ", ".join(f"rungwise.adapters.exam.{name}" for name in rooms.split())
+    line = f"import {names}, sys; print('hypothesis' in sys.modules, 'openai' in sys.modules)"
+    assert printed_by(line).split() == ["False", "False"]
 
 
 def test_a_limit_leaves_time_to_start():
