@@ -91,7 +91,7 @@ def row(system: System, exam: Exam) -> str:
 
 def table(rows: Iterable[str], versions: str, on: datetime.date) -> str:
     """Write the table, with its date."""
-    dated = f"Made on {on:%d %B %Y} by `python tests/scorecard`, with {versions}."
+    dated = f"Made on {on.day} {on:%B %Y} by `python tests/scorecard`, with {versions}."
     return "\n".join([dated, "", HEAD, RULE, *rows])
 
 
