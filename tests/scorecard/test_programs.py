@@ -2,17 +2,20 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from adoption.environments import python_for
+from adoption.test_node import node
 from rungwise.adapters.exam.answer import ANSWER
 from scorecard.making import script
 from support.command_line import invoke
 
 pytestmark = pytest.mark.full
+__all__ = ["node"]  # the fixture
 CASES = ("overloaded", "bad_key", "cut", "empty", "filtered", "error_once")
 
 
@@ -66,3 +69,13 @@ def test_an_agent_on_langchain_is_examined(tmp_path: Path) -> None:
     for grade, journal in came.values():
         confirm(grade, journal)
     assert '"model":"gpt-5-mini"' in came["overloaded"][1]
+
+
+def test_a_program_on_node_is_examined(tmp_path: Path, node: tuple[str, Path]) -> None:
+    binary, beside = node
+    program = shutil.copy(script("node_openai.mjs"), beside.parent)
+    came = examined(tmp_path, binary, str(program))
+    grades = [grade for grade, _ in came.values()]
+    assert grades == ["safe", "safe", "safe", "fail", "pass", "pass"]
+    for grade, journal in came.values():
+        confirm(grade, journal)
