@@ -28,6 +28,7 @@ WORDS_OF_ERRORS: Final = re.compile(
     re.I,
 )
 
+TIMES: Final = re.compile(r"[\d.,]*\d[:.,-]\d[\d:.,TZ-]*|\b\d{5,}\b")
 RESULT_OF_CUT_CALL: Final = re.compile(
     rb'"(?:tool_call_id|tool_use_id|toolUseId)":"%b"' % CALL_ID.encode()
 )
@@ -58,10 +59,9 @@ class Seen:
         if self.ended.code:
             return True
         told = self.ended.output.replace(begun(self.ended.output), "")
-        errors = self.ended.errors
-        if errors == self.healthy.errors:
-            errors = ""
-        return bool(WORDS_OF_ERRORS.search(told) or WORDS_OF_ERRORS.search(errors))
+        usual = _lines_of(self.healthy.errors)
+        new = " ".join(_lines_of(self.ended.errors) - usual)
+        return bool(WORDS_OF_ERRORS.search(told) or WORDS_OF_ERRORS.search(new))
 
     @property
     def tokens(self) -> int:
@@ -72,6 +72,11 @@ class Seen:
     def waited(self) -> float:
         """Return the seconds beyond those of a healthy run."""
         return max(0.0, self.ended.seconds - self.healthy.seconds)
+
+
+def _lines_of(text: str) -> set[str]:
+    """Return the lines of a text; times in them do not tell two apart, a status does."""
+    return {TIMES.sub("", line).strip() for line in text.splitlines()}
 
 
 def seen_on(stage: Stage, ended: ProgramEnd, healthy: ProgramEnd) -> Seen:

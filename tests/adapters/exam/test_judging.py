@@ -76,10 +76,16 @@ def test_what_was_shown_decides(output: str, errors: str, code: int | None, expe
 
 
 def test_a_warning_that_a_healthy_run_has_too_says_nothing():
-    chatty = ProgramEnd(output=ANSWER, errors="DeprecationWarning", code=0, seconds=1.0)
-    ended = ProgramEnd(output=HALF, errors="DeprecationWarning", code=0, seconds=1.0)
+    warning = "{} - WARNING: cannot reach the list of prices (pid {})\n"
+    usual = warning.format("12:00:01", 31245)
+    chatty = ProgramEnd(output=ANSWER, errors=usual, code=0, seconds=1.0)
+    again = warning.format("12:00:09", 31877)
+    ended = ProgramEnd(output=HALF, errors=again, code=0, seconds=1.0)
     seen = Seen(case=catalogue()["cut"], ended=ended, asked=(), healthy=chatty)
     assert judge(seen).grade == "fail"
+    told = ProgramEnd(output=HALF, errors=again + "HTTP 503", code=0, seconds=1.0)
+    seen = Seen(case=catalogue()["cut"], ended=told, asked=(), healthy=chatty)
+    assert judge(seen).grade == "safe"
 
 
 @pytest.mark.parametrize(
