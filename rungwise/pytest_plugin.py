@@ -7,7 +7,7 @@ fixture is asked for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,13 @@ import rungwise.testing
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
+    from rungwise.adapters.exam.examining import Exam
     from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.fsm.testing.scripted import VirtualClock
 
 __all__ = [
     "ScriptedTool",
+    "examiner",
     "rungwise_client",
     "rungwise_clock",
     "rungwise_provider",
@@ -32,6 +34,16 @@ __all__ = [
 ]
 
 KEY = "sk-5e884898da280471"
+EXAMS = 4
+"""Cases of an exam that run side by side."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs exams."""
+    group = parser.getgroup("rungwise")
+    group.addoption(
+        "--rungwise-exam", action="store_true", help="run the tests that use the fixture examiner"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -110,6 +122,41 @@ class ScriptedTool:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+
+@pytest.fixture
+def examiner(request: pytest.FixtureRequest) -> Callable[..., Exam]:
+    """Return `examiner(program, cases=(), count=20, budget=None)`, which examines a program.
+
+    The program is a command as a list of words, or a function named as in `"module:name"`. A test
+    that asks for this fixture is skipped without the option `--rungwise-exam`, since a program may
+    wait long for a silent provider.
+    """
+    if not request.config.getoption("--rungwise-exam"):
+        pytest.skip("an exam takes the program's own waits: run it with --rungwise-exam")
+    return _examine
+
+
+def _examine(
+    program: str | Sequence[str],
+    *,
+    cases: Iterable[str] = (),
+    count: int = 20,
+    budget: float | None = None,
+) -> Exam:
+    """Examine a program.
+
+    Arguments:
+        program: a command, or the name of a function.
+        cases: their names; none for the first ones that fit.
+        count: how many of these.
+        budget: seconds after which no further case begins.
+    """
+    from rungwise.adapters.exam.examinees import Program, function
+    from rungwise.adapters.exam.examining import examine
+
+    command = function(program) if isinstance(program, str) else program
+    return examine(Program(command), names=cases, count=count, budget=budget, at_once=EXAMS)
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     },
     "rates": "rungwise.adapters.cli.journals.odds",
     "demo": "rungwise.adapters.demo.command",
+    "exam": "rungwise.adapters.exam.command",
 }
 """The module of each command, imported when the command runs."""
 

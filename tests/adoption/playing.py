@@ -18,10 +18,11 @@ from attrs import frozen
 
 from benchmarks.environments import variables
 from failover.endpoint import chains
-from failover.faults import ANSWER, FAULTS, Fault
+from failover.faults import FAULTS, Fault
 from failover.provider import FaultyProvider
 from failover.scaling import scaled
 from rungwise import Policy
+from rungwise.adapters.exam.answer import ANSWER
 from support.proxies import policy_toml, proxy
 from support.waiting import patience
 

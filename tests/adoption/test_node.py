@@ -14,10 +14,11 @@ from adoption.environments import CACHE
 from adoption.playing import PROGRAMS, SCALE, once
 from adoption.test_programs import REQUESTS
 from failover.endpoint import chains
-from failover.faults import ANSWER, FAULTS
+from failover.faults import FAULTS
 from failover.provider import FaultyProvider
 from failover.scaling import scaled
 from rungwise import Policy
+from rungwise.adapters.exam.answer import ANSWER
 from support.missing import missing
 from support.proxies import policy_toml, proxy
 from support.waiting import patience

@@ -13,7 +13,8 @@ from attrs import frozen
 
 from adoption.environments import GROUPS, python_for
 from adoption.playing import JSON_ANSWER, PROGRAMS, WAYS, Came, play
-from failover.faults import ANSWER, FAULTS
+from failover.faults import FAULTS
+from rungwise.adapters.exam.answer import ANSWER
 from support.missing import missing
 
 

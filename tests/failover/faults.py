@@ -19,19 +19,9 @@ from failover.checks import (
     ends_within,
     no_cut_answer,
 )
-
-ANSWER: Final = (
-    "A call that fails well says so in time, keeps what it was given, and leaves nobody waiting "
-    "for a reply that will never come. It asks again only where asking helps, turns to another "
-    "when it does not, and returns either the whole answer or a plain error, within limits that "
-    "anyone can read before the first byte leaves."
-)
-"""What a healthy model answers, whatever it is asked."""
+from rungwise.adapters.exam.answer import ANSWER
 
 TOKENS: Final = len(ANSWER.split())
-PROMPT: Final = (
-    "In sixty words, what should a caller expect of a call when its provider misbehaves?"
-)
 POLICY_CODE: Final = "content_policy_violation"
 
 

@@ -13,12 +13,14 @@ from typing import Any, Final, Literal
 
 from attrs import frozen
 
-from failover.faults import ANSWER, FAULTS, HEALTHY, PROMPT, Fault
+from failover.faults import FAULTS, HEALTHY, Fault
 from failover.provider import UNKNOWN, Families, FaultyProvider, Scene
 from failover.scaling import scaled, scaled_health
-from failover.scoring import Score, score
+from failover.scoring import score
 from failover.seen import Asked, Seen
 from rungwise import CallError, Cancellation, Client, Journal, OpenAIChat, Policy, Result
+from rungwise.adapters.exam.answer import ANSWER, PROMPT
+from rungwise.adapters.exam.grades import Mark
 from rungwise.testing import Clocks
 from support.modes import aask, follow
 
@@ -39,7 +41,7 @@ class Played:
 
     fault: Fault
     seen: Seen
-    score: Score
+    score: Mark
 
 
 def play_all(

@@ -13,8 +13,9 @@ import threading
 import time
 from typing import Any, Final
 
-from failover.faults import ANSWER, HEALTHY, PROMPT, Behaviour, Fault
+from failover.faults import HEALTHY, Behaviour, Fault
 from failover.seen import Attempt, Role
+from rungwise.adapters.exam.answer import ANSWER, PROMPT
 from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk
 
 BETWEEN_TOKENS: Final = 0.015

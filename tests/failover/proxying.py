@@ -14,12 +14,13 @@ import attrs
 import httpx
 
 from failover.endpoint import POLICY, chains
-from failover.faults import FAULTS, PROMPT, Fault
+from failover.faults import FAULTS, Fault
 from failover.playing import NOTHING, Caller, Played, side_by_side, steps_of, watched
 from failover.provider import FaultyProvider, Scene
 from failover.scaling import scaled, scaled_health
 from failover.seen import Asked
 from rungwise import Journal, Policy
+from rungwise.adapters.exam.answer import PROMPT
 from support.proxies import policy_toml, proxy
 
 ROW: Final = "interactive, through the proxy"

@@ -17,7 +17,7 @@ from failover.faults import FAULTS, Fault
 from failover.playing import Played, Way, play_all
 from failover.proxying import ROW, play_through_proxy
 from failover.rows import PUBLISHED, PUBLISHED_ON, ROWS
-from failover.scoring import total
+from rungwise.adapters.exam.grades import total
 
 FAST: Final = 0.05
 """The scale on which the tests play the faults."""
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, row in rows.items():
         for line in told(name, row, with_journal=options.why):
             print(line)
-    return int(any(each.score.verdict == "fail" for row in rows.values() for each in row))
+    return int(any(each.score.grade == "fail" for row in rows.values() for each in row))
 
 
 def play_rows(
@@ -106,13 +106,13 @@ def table(rows: dict[str, list[Played]]) -> str:
     ]
     for index, fault in enumerate(faults):
         cells = [
-            f"{row[index].score.verdict:8}"
+            f"{row[index].score.grade:8}"
             f"{max(asked.seconds for asked in row[index].seen.asked):7.2f} s".ljust(width)
             for row, width in zip(rows.values(), widths, strict=True)
         ]
         lines.append("  ".join([f"{fault.name}  {fault.title}".ljust(60), *cells]))
     sums = [
-        total(played.score.verdict for played in row).ljust(width)
+        total(played.score.grade for played in row).ljust(width)
         for row, width in zip(rows.values(), widths, strict=True)
     ]
     return "\n".join([*lines, "  ".join(["pass-partial-safe-fail".ljust(60), *sums])])
@@ -123,7 +123,7 @@ def markdown(rows: dict[str, list[Played]]) -> str:
     faults in another.
     """
     ours = {
-        f"Rungwise, {name}": total(played.score.verdict for played in row)
+        f"Rungwise, {name}": total(played.score.grade for played in row)
         for name, row in rows.items()
     }
     sums = ["| | pass | partial | safe | fail |", "| --- | --- | --- | --- | --- |"]
@@ -136,7 +136,7 @@ def markdown(rows: dict[str, list[Played]]) -> str:
     for played in zip(*rows.values(), strict=True):
         fault = played[0].fault
         each.append(
-            f"| {fault.name} {fault.title} | {' | '.join(one.score.verdict for one in played)} |"
+            f"| {fault.name} {fault.title} | {' | '.join(one.score.grade for one in played)} |"
         )
     return "\n".join([*sums, "", *each])
 
@@ -152,11 +152,10 @@ def told(name: str, row: list[Played], *, with_journal: bool = False) -> list[st
                 f"{name}, {played.fault.name}: {in_vain} attempts on the dead primary in "
                 f"{dead_for:g} s"
             )
-        if played.score.verdict == "pass":
+        if played.score.grade == "pass":
             continue
         lines.append(
-            f"{name}, {played.fault.name}: {played.score.verdict}, for "
-            f"{'; '.join(played.score.why)}"
+            f"{name}, {played.fault.name}: {played.score.grade}, for {'; '.join(played.score.why)}"
         )
         if with_journal:
             for asked in played.seen.asked:

@@ -1,28 +1,14 @@
 """What a fault came to: `pass`, `partial`, `safe` or `fail`."""
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Literal
-
-from attrs import frozen
 
 from failover.checks import Check, alive
 from failover.faults import POLICY_CODE, Fault
 from failover.seen import Asked, Seen
-
-Verdict = Literal["pass", "partial", "safe", "fail"]
-VERDICTS: Final[tuple[Verdict, ...]] = ("pass", "partial", "safe", "fail")
+from rungwise.adapters.exam.grades import Mark
 
 
-@frozen
-class Score:
-    """Hold a verdict, and why it is no better one."""
-
-    verdict: Verdict
-    why: tuple[str, ...] = ()
-
-
-def score(fault: Fault, seen: Seen) -> Score:
+def score(fault: Fault, seen: Seen) -> Mark:
     """Judge what was seen of a fault.
 
     `fail` is a hang, an answer that is not the whole one, an error that is none of a call, or a
@@ -34,12 +20,12 @@ def score(fault: Fault, seen: Seen) -> Score:
         *_lacking((*fault.required, alive), seen),
     ]
     if failed:
-        return Score("fail", tuple(dict.fromkeys(failed)))
+        return Mark("fail", tuple(dict.fromkeys(failed)))
     lost = [asked.error or "" for asked in seen.asked if not _is_rescued(fault, seen, asked)]
     if lost:
-        return Score("safe", tuple(dict.fromkeys(lost)))
+        return Mark("safe", tuple(dict.fromkeys(lost)))
     advised = _lacking(fault.advisory, seen)
-    return Score("partial", advised) if advised else Score("pass")
+    return Mark("partial", advised) if advised else Mark("pass")
 
 
 def _fatal(fault: Fault, seen: Seen, asked: Asked) -> Iterable[str]:
@@ -58,9 +44,3 @@ def _is_rescued(fault: Fault, seen: Seen, asked: Asked) -> bool:
 
 def _lacking(checks: Iterable[Check], seen: Seen) -> tuple[str, ...]:
     return tuple(check.name for check in checks if not check.holds(seen))
-
-
-def total(verdicts: Iterable[Verdict]) -> str:
-    """Count verdicts as pass-partial-safe-fail: `14-2-0-0`."""
-    counts = Counter(verdicts)
-    return "-".join(str(counts[verdict]) for verdict in VERDICTS)

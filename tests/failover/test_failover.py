@@ -14,8 +14,8 @@ from failover.playing import Played, Way, play_all
 from failover.provider import UNKNOWN, Families
 from failover.rows import ROWS, WELL_KNOWN
 from failover.run import FAST, play_rows, told
-from failover.scoring import Verdict
 from rungwise import Limits, Policy, Timeouts
+from rungwise.adapters.exam.grades import Grade
 
 Row = dict[str, Played]
 
@@ -39,17 +39,17 @@ EACH_ROW = pytest.mark.parametrize(
 )
 
 
-def expected(row: str, name: str) -> Verdict:
+def expected(row: str, name: str) -> Grade:
     """Return the verdict that a fault is to have."""
     return "partial" if name in PARTIAL[row] else "pass"
 
 
-def promised(row: str) -> dict[str, Verdict]:
+def promised(row: str) -> dict[str, Grade]:
     return {name: expected(row, name) for name in FAULTS}
 
 
-def verdicts(row: Row) -> dict[str, Verdict]:
-    return {name: played.score.verdict for name, played in row.items()}
+def verdicts(row: Row) -> dict[str, Grade]:
+    return {name: played.score.grade for name, played in row.items()}
 
 
 def play_fast(
@@ -61,7 +61,7 @@ def play_fast(
     row = {
         played.fault.name: played for played in play_all(policy, faults.values(), scale=FAST, **how)
     }
-    late = [faults[name] for name, played in row.items() if played.score.verdict != expected[name]]
+    late = [faults[name] for name, played in row.items() if played.score.grade != expected[name]]
     if late and all(is_only_late(row[fault.name]) for fault in late):
         row |= {
             played.fault.name: played
@@ -97,7 +97,7 @@ def is_only_late(played: Played) -> bool:
 @EACH_ROW
 def test_each_fault_comes_to_what_is_promised(row: str, name: str):
     played = row_of(row)[name]
-    assert played.score.verdict == expected(row, name), "\n".join(
+    assert played.score.grade == expected(row, name), "\n".join(
         told(row, [played], with_journal=True)
     )
 

@@ -9,7 +9,7 @@ from failover.endpoint import chains, models_of
 from failover.faults import FAULTS, Fault
 from failover.proxying import ROW, play_through_proxy
 from failover.run import FAST, told
-from failover.scoring import total
+from rungwise.adapters.exam.grades import total
 from support.proxies import proxy
 
 SLOWER = 4.0
@@ -19,15 +19,13 @@ SLOWER = 4.0
 def played(scale: float) -> str:
     """Play all faults, and return the sums."""
     row = {each.fault.name: each for each in play_through_proxy(scale=scale)}
-    again: list[Fault] = [
-        FAULTS[name] for name, each in row.items() if each.score.verdict != "pass"
-    ]
+    again: list[Fault] = [FAULTS[name] for name, each in row.items() if each.score.grade != "pass"]
     if again and scale != 1.0:
         row |= {each.fault.name: each for each in play_through_proxy(again, scale=scale * SLOWER)}
-    assert not (failed := [each for each in row.values() if each.score.verdict != "pass"]), (
-        "\n".join(told(ROW, failed, with_journal=True))
+    assert not (failed := [each for each in row.values() if each.score.grade != "pass"]), "\n".join(
+        told(ROW, failed, with_journal=True)
     )
-    return total(each.score.verdict for each in row.values())
+    return total(each.score.grade for each in row.values())
 
 
 @pytest.mark.full

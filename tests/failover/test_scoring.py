@@ -6,11 +6,13 @@ from typing import Any
 import attrs
 import pytest
 
-from failover.faults import ANSWER, FAULTS, POLICY_CODE
+from failover.faults import FAULTS, POLICY_CODE
 from failover.playing import Played
 from failover.run import markdown, table, told
-from failover.scoring import score, total
+from failover.scoring import score
 from failover.seen import Asked, Attempt, Seen
+from rungwise.adapters.exam.answer import ANSWER
+from rungwise.adapters.exam.grades import total
 
 DONE = Asked(seconds=1.0, text=ANSWER, model="fallback", has_usage=True)
 CUT = Asked(seconds=1.0, text=ANSWER[:100], model="fallback", has_usage=True)
@@ -34,7 +36,7 @@ def seen(
 
 
 def judge(name: str, *asked: Asked, **fields: Any) -> str:
-    return score(FAULTS[name], seen(*asked, **fields)).verdict
+    return score(FAULTS[name], seen(*asked, **fields)).grade
 
 
 NO_ERRORS = [name for name in FAULTS if name not in ("S13", "S15")]

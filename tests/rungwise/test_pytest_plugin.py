@@ -194,3 +194,31 @@ def test_importing_it_is_cheap() -> None:
         " print([n for n in ours if n in sys.modules])"
     )
     assert printed_by(code) == "[]\n"
+
+
+EXAMINED = """
+import json, os, urllib.request
+body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).encode()
+request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response)["choices"][0]["message"]["content"])
+"""
+AN_EXAM = """
+import sys
+
+def test_it(examiner):
+    exam = examiner([sys.executable, "program.py"], cases=["overloaded", "empty"])
+    assert exam.total == "0-0-1-1"
+    assert exam.of("fail") == ["empty"]
+    assert exam.of("safe") == ["overloaded"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [([], "skipped"), (["--rungwise-exam"], "passed")]
+)
+def test_exams_run_where_they_are_asked_for(
+    pytester: pytest.Pytester, run, options: list[str], expected: str
+) -> None:
+    pytester.makepyfile(program=EXAMINED)
+    assert run(AN_EXAM, *options).parseoutcomes() == {expected: 1}

@@ -58,7 +58,7 @@ SHELL: Final = (
 )
 """How other commands than ours begin."""
 
-SLOW: Final = ("demo", "serve", "proxy", "fuzz", "health", "batch", "worker", "calls")
+SLOW: Final = ("demo", "exam", "serve", "proxy", "fuzz", "health", "batch", "worker", "calls")
 """Commands whose options are checked, and that do not run: they take seconds, need a server, or end
 by Ctrl-C.
 """
@@ -241,6 +241,7 @@ def ours(words: Sequence[str]) -> None:
     assert command is not None, words
     if words[0] in SLOW:
         known = {option for parameter in command.params for option in parameter.opts}
+        words = words[: [*words, "--"].index("--")]
         assert {word for word in words[1:] if word.startswith("-")} <= known, words
         return
     done = invoke(*words)

@@ -1,0 +1,1 @@
+"""The exam: what anybody's program does when its provider misbehaves, judged from outside."""

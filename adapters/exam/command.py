@@ -1,0 +1,303 @@
+"""`rungwise exam`: what anybody's program does when its provider misbehaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rungwise.adapters.cli.output import (
+    bad_input,
+    check_writable,
+    note,
+    put,
+    write_out,
+    writing,
+)
+from rungwise.adapters.cli.shared_options import IN_PYTHON, duration
+
+if TYPE_CHECKING:
+    from rungwise.adapters.exam.cases import ExamCase
+    from rungwise.adapters.exam.examining import Exam, Examined, Play
+
+AT_ONCE: Final = 4
+PROTOCOLS: Final = ("openai", "anthropic", "gemini", "ollama", "bedrock")
+
+
+class _Least(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Read a grade and a number, such as pass=12."""
+
+    name = "grade"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
+        from rungwise.adapters.exam.grades import GRADES
+
+        grade, _, number = str(value).partition("=")
+        if grade not in GRADES[:-1] or not number.isdecimal():
+            self.fail(f"{value!r} is no grade with a number: pass=12, partial=15 or safe=20")
+        return grade, int(number)
+
+
+def _list(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    from rungwise.adapters.exam.cases import catalogue
+
+    if value and not context.resilient_parsing:
+        width = max(map(len, catalogue()))
+        for case in catalogue().values():
+            put(f"{case.name.ljust(width)}  {case.title}\n")
+        context.exit()
+
+
+def _print_config(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    from rungwise.adapters.exam.examinees import configuration
+
+    if value is not None and not context.resilient_parsing:
+        put(configuration(value))
+        context.exit()
+
+
+@click.command(short_help="Examine any program: what does it do when its provider misbehaves?")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--case", "names", multiple=True, metavar="NAME", help="Play this case; may be repeated."
+)
+@click.option(
+    "--cases",
+    "count",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Play the first N cases that fit the program.",
+)
+@click.option(
+    "--walks",
+    is_flag=True,
+    help="Take the cases from sequences of faults that are made from Rungwise's own machine.",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    multiple=True,
+    type=click.Choice(PROTOCOLS),
+    help="Set the variables of this protocol; may be repeated.  [default: all]",
+)
+@click.option(
+    "--budget", callback=duration, metavar="SECONDS", help="Begin no case after so long, as 60s."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=AT_ONCE,
+    show_default=True,
+    metavar="N",
+    help="Run N cases side by side.",
+)
+@click.option(
+    "--env",
+    "passed",
+    multiple=True,
+    metavar="NAME",
+    help="Pass this variable of the environment on; may be repeated.",
+)
+@click.option(
+    "--fail-under",
+    "least",
+    multiple=True,
+    type=_Least(),
+    metavar="GRADE=N",
+    help="Exit with 1 if fewer than N cases have this grade or a better one.",
+)
+@click.option(
+    "--import",
+    "named",
+    metavar="MODULE:NAME",
+    help="Examine this function, (messages) -> text, sync or async.",
+)
+@click.option("--gateway", metavar="URL", help="Examine the gateway at this address.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The gateway's model; {} in it stands for the number of the case.",
+)
+@click.option(
+    "--api-key-env", "key_variable", default="", metavar="NAME", help="Holds the gateway's key."
+)
+@click.option(
+    "--print-config",
+    type=click.Choice(["litellm", "rungwise"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_config,
+    help="Print how a gateway is told of the provider.",
+)
+@click.option("--json", "json_output", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--output",
+    "-o",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Write a file too: .html with timelines, .xml for JUnit, .json; may be repeated.",
+)
+@click.option(
+    "--journal", metavar="DIR", help="Write the bytes of each case into this folder, without keys."
+)
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list,
+    help="List the cases.",
+)
+def exam(
+    names: tuple[str, ...],
+    count: int,
+    walks: bool,
+    budget: float | None,
+    jobs: int,
+    least: tuple[tuple[str, int], ...],
+    json_output: bool,
+    outputs: tuple[str, ...],
+    journal: str | None,
+    **examined: Any,
+) -> int:
+    """Examine any program: what does it do when its provider misbehaves?
+
+    COMMAND runs once while all is well, and once for each case. A server on this machine plays the
+    provider; OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL, OLLAMA_HOST and the like
+    name it. The program is judged by what it prints, its exit code, and the requests that it sends.
+    It needs nothing of Rungwise, gets no key of yours, and is killed when it does not end.
+
+    Whom it asks first while all is well, by protocol and model, misbehaves; any other backend is
+    well.
+
+    \b
+    Grades, as in Failover Bench:
+      pass     a whole answer, by the rules
+      partial  a whole answer, with a blemish
+      safe     an honest error, in time
+      fail     a hang, a cut answer as success, or a broken rule
+
+    \b
+    Exit codes:
+      0  no case failed, or there are as many good grades as --fail-under asks for
+      1  a case failed, or there are fewer
+      2  bad input, or the program cannot be examined
+
+    \b
+    Examples:
+      rungwise exam -- python my_agent.py "What is 2 + 2?"
+      rungwise exam --budget 60s --fail-under pass=12 -- node agent.mjs
+      rungwise exam --import mymodule:call
+      rungwise exam --gateway http://127.0.0.1:4000 --model 'm-{}'
+    """
+    from rungwise.adapters.exam.examining import examine
+    from rungwise.adapters.exam.report import as_json, as_table
+
+    _check(names, outputs)
+    pool = _walks() if walks else ()
+    with _examinee(**examined) as play:
+        came = examine(
+            play,
+            names=names,
+            pool=pool,
+            count=count,
+            budget=budget,
+            at_once=1 if examined["gateway"] else jobs,
+            finished=_tell,
+        )
+    _write(came, outputs, journal)
+    put(as_json(came) if json_output else as_table(came))
+    return int(not _is_enough(came, least))
+
+
+@contextmanager
+def _examinee(
+    command: tuple[str, ...],
+    protocols: tuple[str, ...],
+    passed: tuple[str, ...],
+    named: str | None,
+    gateway: str | None,
+    model: str | None,
+    key_variable: str,
+) -> Iterator[Play]:
+    """Return whom a command line names.
+
+    Arguments:
+        command: a program and its arguments.
+        protocols: those in which it is told of its provider.
+        passed: the variables that are passed on to it.
+        named: a function.
+        gateway: the address of a gateway.
+        model: whom to ask the gateway for.
+        key_variable: the variable that holds the gateway's key.
+    """
+    from rungwise.adapters.exam.examinees import ExaminedGateway, Program, function
+
+    if (bool(command), named is not None, gateway is not None).count(True) != 1:
+        bad_input("name one thing to examine: -- COMMAND, --import MODULE:NAME, or --gateway URL")
+    if gateway is None:
+        if named is not None and not IN_PYTHON.fullmatch(named):
+            bad_input(f"--import {named}: name a function as MODULE:NAME")
+        yield Program(function(named) if named else command, protocols, passed)
+        return
+    if model is None:
+        bad_input("--gateway needs --model, the name to ask it for")
+    try:
+        upstream = ExaminedGateway(gateway, model, key_variable)
+    except OSError as error:
+        bad_input(f"the provider cannot listen for the gateway ({error.strerror})")
+    with upstream:
+        yield upstream
+
+
+def _check(names: Iterable[str], outputs: Iterable[str]) -> None:
+    """Refuse what can be refused before the long work."""
+    from rungwise.adapters.exam.cases import catalogue
+    from rungwise.adapters.exam.report import FORMS
+
+    for output in outputs:
+        if Path(output).suffix not in FORMS:
+            bad_input(f"--output {output}: end its name in {', '.join(FORMS)}")
+        check_writable(output)
+    for name in names:
+        if name not in catalogue():
+            bad_input(f"there is no case {name!r}; --list shows them all")
+
+
+def _write(came: Exam, outputs: Iterable[str], journal: str | None) -> None:
+    from rungwise.adapters.exam.journal import write_journal
+    from rungwise.adapters.exam.report import FORMS
+
+    if journal is not None:
+        with writing(journal):
+            write_journal(came, Path(journal))
+    for output in outputs:
+        write_out(output, FORMS[Path(output).suffix](came))
+
+
+def _walks() -> Iterable[ExamCase]:
+    from rungwise.adapters.exam.walks import walks
+
+    return walks()
+
+
+def _tell(outcome: Examined) -> None:
+    note(f"  {outcome.mark.grade:8}{outcome.case.title}")
+
+
+def _is_enough(came: Exam, least: tuple[tuple[str, int], ...]) -> bool:
+    """Tell whether an exam is good enough: without a minimum, if no case failed."""
+    from rungwise.adapters.exam.grades import GRADES
+
+    grades = [GRADES.index(each.mark.grade) for each in came.outcomes]
+    if not least:
+        return GRADES.index("fail") not in grades
+    return all(
+        sum(grade <= GRADES.index(name) for grade in grades) >= count for name, count in least
+    )

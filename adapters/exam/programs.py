@@ -1,0 +1,173 @@
+"""Run a stranger's program: a child that knows no key, and ends at its deadline.
+
+It gets a few variables of the environment, by name, and none that could hold a key. It leads a
+process group, which is killed as a whole; what it prints is read to a limit, and the rest is thrown
+away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Final
+
+from attrs import frozen
+
+from rungwise.fsm.errors import ConfigurationError
+
+KEY: Final = "sk-exam-0000000000000000"
+MOST_BYTES: Final = 2_000_000
+READ_AT_ONCE: Final = 65_536
+AFTERWARDS: Final = 1.0
+"""Seconds for a pipe that a grandchild still holds."""
+
+PASSED_ON: Final = (
+    "PATH",
+    "HOME",
+    "USER",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TERM",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "NODE_PATH",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+)
+"""Variables of the environment that hold no secret, and that programs need to start."""
+
+VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    "openai": {
+        "OPENAI_BASE_URL": "{base}/v1",
+        "OPENAI_API_BASE": "{base}/v1",
+        "OPENAI_API_KEY": KEY,
+    },
+    "anthropic": {
+        "ANTHROPIC_BASE_URL": "{base}",
+        "ANTHROPIC_API_BASE": "{base}",
+        "ANTHROPIC_API_KEY": KEY,
+    },
+    "gemini": {
+        "GOOGLE_GEMINI_BASE_URL": "{base}",
+        "GEMINI_API_BASE": "{base}",
+        "GOOGLE_API_KEY": KEY,
+        "GEMINI_API_KEY": KEY,
+    },
+    "ollama": {"OLLAMA_HOST": "{base}", "OLLAMA_BASE_URL": "{base}"},
+    "bedrock": {
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{base}",
+        "AWS_BEARER_TOKEN_BEDROCK": KEY,
+        "AWS_ACCESS_KEY_ID": "exam",
+        "AWS_SECRET_ACCESS_KEY": KEY,
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    },
+}
+"""What points the clients of a protocol at a server; OpenAI's also have Responses."""
+
+
+@frozen(kw_only=True)
+class ProgramEnd:
+    """Hold what a program showed.
+
+    Arguments:
+        output: its stdout.
+        errors: its stderr.
+        code: its exit code, negative for a signal; None if it had to be killed.
+        seconds: how long it took.
+    """
+
+    output: str
+    errors: str
+    code: int | None
+    seconds: float
+
+
+def environment(
+    base: str, protocols: Iterable[str] = (), names: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return the variables of a child.
+
+    Arguments:
+        base: where its provider listens, without a path.
+        protocols: those in which it is told of it; none for all.
+        names: of further variables to pass on.
+    """
+    passed = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
+    for protocol in protocols or VARIABLES:
+        for name, value in VARIABLES[protocol].items():
+            passed[name] = value.format(base=base)
+    passed["NO_PROXY"] = "127.0.0.1,localhost"
+    return passed
+
+
+def run(command: Sequence[str], variables: Mapping[str, str], limit: float) -> ProgramEnd:
+    """Run a program to its end, or to its deadline.
+
+    Arguments:
+        command: the program and its arguments.
+        variables: its whole environment.
+        limit: seconds after which it is killed, with its children.
+
+    Raises:
+        ConfigurationError: it cannot be started.
+    """
+    began = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            command,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigurationError(f"cannot run {command[0]!r}: {reason}") from None
+    output = _Reader(child.stdout)
+    errors = _Reader(child.stderr)
+    code: int | None = None
+    try:
+        code = child.wait(limit)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    seconds = time.monotonic() - began
+    return ProgramEnd(output=output.text(), errors=errors.text(), code=code, seconds=seconds)
+
+
+class _Reader(threading.Thread):
+    """Read a pipe to its end, and keep the beginning."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        super().__init__(daemon=True)
+        self._pipe = pipe
+        self._kept = b""
+        self.start()
+
+    def run(self) -> None:
+        """Read, so that the program never waits for its reader."""
+        assert self._pipe is not None
+        with self._pipe, contextlib.suppress(OSError, ValueError):
+            while data := os.read(self._pipe.fileno(), READ_AT_ONCE):
+                self._kept += data[: MOST_BYTES - len(self._kept)]
+
+    def text(self) -> str:
+        """Return what was kept."""
+        self.join(AFTERWARDS)
+        return self._kept.decode("utf-8", "replace")
