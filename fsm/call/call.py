@@ -275,7 +275,8 @@ class Call(CallRounds):
             ConfigurationError: this is neither a reply nor a failure.
         """
         observation = self._reader.observe(reply, self._sender)
-        self._settle(observation)
+        if not observation.keeps_running:
+            self._settle(observation)
         return observation
 
     def judging(self, reply: Reply | Failure) -> Judged | None:

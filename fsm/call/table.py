@@ -102,6 +102,10 @@ FACTS = (
         "same_empty_again",
         says="the policy takes identical empty replies for final, and this is one",
     ),
+    Fact(
+        "keeps_running",
+        says="the provider goes on with this reply, and keeps it to be fetched",
+    ),
     Fact("wait_fits", says="no wait was asked for, or one that the policy and the deadline allow"),
     Fact("switch_asked", says="the policy leaves the backend after so many replies of this kind"),
     Fact("refusal_ends", says="the policy takes a refusal for the last word"),
@@ -141,6 +145,15 @@ FACTS = (
     ),
 )
 
+REATTACH = Rung(
+    "reattach",
+    limit=3,
+    holds=("keeps_running", "wait_fits"),
+    wait="retry",
+    sends_prompt=False,
+    says="what follows of a reply that the provider goes on with may be fetched",
+    does="fetching the rest of the same reply",
+)
 RETRY = Rung(
     "retry",
     limit=3,
@@ -204,7 +217,7 @@ CONTINUE = Rung(
     "continuation",
     limit=3,
     lacks=("repeats_itself", "asks_for_little", "overran"),
-    refills=("retries", "reasks", "prefills"),
+    refills=("reattaches", "retries", "reasks", "prefills"),
     refills_on="added_text",
     change=changes.go_on,
     verb="continue",
@@ -249,6 +262,7 @@ FALL_BACK = Rung(
     limit=None,
     holds="has_next_backend",
     refills=(
+        "reattaches",
         "retries",
         "resends",
         "rotations",
@@ -266,6 +280,7 @@ FALL_BACK = Rung(
     does="turning to the next backend",
 )
 RUNGS = (
+    REATTACH,
     RETRY,
     RESEND,
     ROTATE,
@@ -372,8 +387,8 @@ CALL = build_table(
         "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "ended_unclearly": (RECHECK, FALL_BACK, PARTIAL),
-        "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
-        "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "interrupted": (REATTACH, SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "fell_silent": (REATTACH, SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
         "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
         "refused": (ASK_ANOTHER, REFUSED),
         "failed_transiently": (RESEND, ROTATE, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),

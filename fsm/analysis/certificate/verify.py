@@ -30,7 +30,7 @@ from rungwise.fsm.call.chain.for_backend import (
     most_schema_tokens,
     question_tokens,
 )
-from rungwise.fsm.call.chain.link import Link, check_link, most_keys
+from rungwise.fsm.call.chain.link import Link, any_background, check_link, most_keys
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -99,7 +99,8 @@ def verify(
     check_policy(policy)
     names, prices, keys = _backends(chain)
     calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    limits = calls.limits.bounded(calls.table.limits, len(names), keys)
+    background = not isinstance(chain, int) and any_background(chain)
+    limits = calls.limits.bounded(calls.table.limits, len(names), keys, background)
     blank = Certificate(
         table=calls.table.name,
         limits=limits,

@@ -88,6 +88,7 @@ def _failure_of(step: Step, reason: str, quote: str) -> Failure:
         is_stale="connection_was_stale" in step.facts,
         found=_found(step),
         quote=quote,
+        generation="kept" if "keeps_running" in step.facts else None,
     )
 
 
