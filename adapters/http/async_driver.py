@@ -10,6 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import frozen
 
+from rungwise.adapters.http.background import GIVING_UP, BackgroundExchange, given_up_limits
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
@@ -27,6 +28,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import REATTACH
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reply
@@ -56,6 +58,7 @@ class AsyncDriver(Driver):
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
+        running = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -86,8 +89,18 @@ class AsyncDriver(Driver):
                     sharing.sent(send)
                     for event in call.drain():
                         yield event
-                    exchange = self.exchange(send, call, keyed, is_fresh=is_fresh)
-                    async with aclosing(self._exchange(exchange, send, call)) as events:
+                    exchange = self.exchange(
+                        send,
+                        call,
+                        keyed,
+                        is_fresh=is_fresh,
+                        before=running,
+                    )
+                    sent = self._exchange
+                    if isinstance(exchange, BackgroundExchange):
+                        running = exchange
+                        sent = self._in_background
+                    async with aclosing(sent(exchange, send, call)) as events:
                         async for event in events:
                             yield event
                 keyed = None
@@ -100,6 +113,9 @@ class AsyncDriver(Driver):
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
                 exchange = None
+                if running is not None and (send is None or send.rung != REATTACH.name):
+                    await self._give_up(running)
+                    running = None
                 for event in call.drain():
                     yield event
         except CallEnded:
@@ -108,6 +124,8 @@ class AsyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
+            if running is not None:
+                await self._give_up(running)
             await sharing.asettle(None, None, {})
             call.let_go()
         for event in call.drain():
@@ -154,6 +172,33 @@ class AsyncDriver(Driver):
                 with anyio.CancelScope(shield=True):
                     await chunks.aclose()
                     await response.aclose()
+
+    async def _in_background(
+        self, exchange: Exchange, send: Send, call: Call
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """Send the request of an attempt, and poll the reply until it is there."""
+        assert isinstance(exchange, BackgroundExchange)
+        exchange.polls = True
+        while exchange.polls:
+            if exchange.pause > 0 and not waits_are_off():
+                await within(None, self.sleep, exchange.pause, cancellation=self.cancellation)
+            async with aclosing(self._exchange(exchange, send, call)) as events:
+                async for event in events:
+                    yield event
+            exchange.note_end()
+
+    async def _give_up(self, exchange: BackgroundExchange) -> None:
+        """Tell the provider that nobody wants a reply, if it may go on with it."""
+        exchange.note_end()
+        if not exchange.may_run:
+            return
+        limits = given_up_limits()
+        with anyio.move_on_after(GIVING_UP, shield=True), suppress(Exception):
+            response = await self.http.send(exchange.giving_up(), limits)
+            if isinstance(response, OwnResponse):
+                response.close()
+            else:
+                await response.aclose()
 
     async def _judge(
         self,

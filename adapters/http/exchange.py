@@ -89,11 +89,16 @@ class WholeBody(Decoder):
         self._pieces.append(data)
         return []
 
+    @property
+    def body(self) -> bytes:
+        """Return what has come."""
+        return b"".join(self._pieces)
+
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Decode the whole body, or return the failure that cut it."""
         decode = self.backend.decode
         if failure is None:
-            return decode(self.status, self.headers, b"".join(self._pieces))
+            return decode(self.status, self.headers, self.body)
         if failure.reason == "malformed" and self.is_error:
             # the status alone says what went wrong
             return decode(self.status, self.headers, b"")

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from attrs import frozen
 
+from rungwise.adapters.http.background import BackgroundExchange, given_up_limits
 from rungwise.adapters.http.borrowed import BorrowedHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline, Deadlines
@@ -31,6 +32,7 @@ from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import REATTACH
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reply
@@ -77,6 +79,7 @@ class Driver:
         keyed: Keyed | None,
         *,
         is_fresh: bool,
+        before: BackgroundExchange | None = None,
     ) -> Exchange:
         """Begin an attempt and start its clocks.
 
@@ -85,6 +88,7 @@ class Driver:
             call: the call.
             keyed: the key that was asked for last.
             is_fresh: whether only a new connection will do.
+            before: the attempt whose reply the provider may go on with.
         """
         backend = self.chain[send.backend]
         wants_stream = call.is_streaming or self.stream_calls
@@ -110,7 +114,8 @@ class Driver:
         with_key = None
         if keyed is not None and keyed.of is asked_of(self.chain, call.place):
             with_key = keyed.backend
-        return Exchange(
+        kind = BackgroundExchange if backend.background else Exchange
+        exchange = kind(
             backend,
             limits,
             is_streaming=streams,
@@ -122,6 +127,10 @@ class Driver:
             began=now,
             keyed=with_key,
         )
+        if before is not None and send.rung == REATTACH.name:
+            assert isinstance(exchange, BackgroundExchange)
+            exchange.take_up(before)
+        return exchange
 
 
 def partial(exchange: Exchange | None) -> Reply | None:
@@ -189,6 +198,7 @@ class SyncDriver(Driver):
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
+        running = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -216,8 +226,18 @@ class SyncDriver(Driver):
                         break
                     sharing.sent(send)
                     yield from call.drain()
-                    exchange = self.exchange(send, call, keyed, is_fresh=is_fresh)
-                    yield from self._exchange(exchange, send, call)
+                    exchange = self.exchange(
+                        send,
+                        call,
+                        keyed,
+                        is_fresh=is_fresh,
+                        before=running,
+                    )
+                    if isinstance(exchange, BackgroundExchange):
+                        running = exchange
+                        yield from self._in_background(exchange, send, call)
+                    else:
+                        yield from self._exchange(exchange, send, call)
                 keyed = None
                 reply = exchange.reply()
                 came = call.settle(reply)
@@ -228,6 +248,9 @@ class SyncDriver(Driver):
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
                 exchange = None
+                if running is not None and (send is None or send.rung != REATTACH.name):
+                    self._give_up(running)
+                    running = None
                 yield from call.drain()
         except CallEnded:
             call.cancel(self.clock(), partial(exchange))
@@ -235,6 +258,8 @@ class SyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
+            if running is not None:
+                self._give_up(running)
             sharing.settle(None, None, {})
             call.let_go()
             self.verdicts.close()
@@ -267,6 +292,31 @@ class SyncDriver(Driver):
             if response is not None:
                 response.close()
         check(self.cancellation)
+
+    def _in_background(
+        self,
+        exchange: BackgroundExchange,
+        send: Send,
+        call: Call,
+    ) -> Iterator[StreamEvent]:
+        """Send the request of an attempt, and poll the reply until it is there."""
+        exchange.polls = True
+        while exchange.polls:
+            if exchange.pause > 0 and not waits_are_off():
+                sleep = self.sleep or self.cancellation.wait
+                sleep(exchange.pause)
+            check(self.cancellation)
+            yield from self._exchange(exchange, send, call)
+            exchange.note_end()
+
+    def _give_up(self, exchange: BackgroundExchange) -> None:
+        """Tell the provider that nobody wants a reply, if it may go on with it."""
+        exchange.note_end()
+        if not exchange.may_run:
+            return
+        limits = given_up_limits()
+        with suppress(Exception):
+            self.http.send(exchange.giving_up(), limits).close()
 
     def _judge(
         self,

@@ -41,6 +41,7 @@ ARGUMENTS: Final = by_name(
         "say it in a policy, as in Policy(timeouts=Timeouts(total=30))": "request_timeout timeout",
         "say it in a policy, as in Policy(limits=Limits(retries=2))": "max_retries num_retries "
         "retries",
+        "only OpenAIResponses can be asked in the background": "background",
         "give it to the Client": "async_http http http_client observer policy",
     }
 )

@@ -25,6 +25,12 @@ class NumberedReader(EventReader):
     def __attrs_post_init__(self) -> None:
         self._alike.order = self._order
 
+    @property
+    def last(self) -> int | None:
+        """Return the number up to which all events have come; None if numbers say nothing."""
+        order = self._order
+        return order.next - 1 if order.counts and order.next >= 0 else None
+
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut, and what waited for it."""
         super().close(handler)

@@ -174,6 +174,10 @@ class LineSplitter(StreamReader):
             if handler.finished:
                 return
 
+    def reopen(self) -> None:
+        """Forget what the end of a response has cut: the same stream goes on in another one."""
+        self._rest.clear()
+
     def forget(self) -> None:
         """Parse the next line, whatever it is like: it may be about something new."""
         self._alike.forget()
@@ -228,6 +232,13 @@ class EventReader(LineSplitter):
         if _RETURN in data or self._ended_in_return:
             data = self._with_line_feeds(data)
         super().feed(data, handler)
+
+    def reopen(self) -> None:
+        """Forget what the end of a response has cut: the same stream goes on in another one."""
+        super().reopen()
+        self._pending.clear()
+        self._name = b""
+        self._ended_in_return = False
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut."""

@@ -35,6 +35,7 @@ ABOUT: Final = (
     "created_at",
     "model",
     "status",
+    "background",
     "incomplete_details",
     NATIVE,
     "usage",

@@ -23,7 +23,6 @@ from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.numbered import NumberedReader
-from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.events import (
     ARGUMENTS,
     DELTAS,
@@ -72,12 +71,28 @@ class ResponsesDecoder(StreamDecoder):
     EVENTS = EVENTS
     BODIES = Events(frozenset({"output", "output_text"}))
 
-    _events: EventReader = field(init=False)
+    _events: NumberedReader = field(init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
     _most: Usage | None = field(default=None, init=False)  # that any version has counted
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
-    def _make_reader(self) -> EventReader:
+    @property
+    def generation(self) -> str | None:
+        """Return the id of a response that runs in the background."""
+        id = text_in(self._response, "id")
+        return id if id and self._response.get("background") is True else None
+
+    @property
+    def cursor(self) -> str | None:
+        """Return the number of the last event."""
+        last = self._events.last
+        return None if last is None else str(last)
+
+    def reopen(self) -> None:
+        """Go on with the same response behind its last event."""
+        self._events.reopen()
+
+    def _make_reader(self) -> NumberedReader:
         self._events = NumberedReader(
             ignores_names=True, names_types=True, alike=AlikeLines(_PADDING)
         )

@@ -114,7 +114,7 @@ class CallSearch:
         repeats a free one, and for a rung that sends no prompt: its reply was counted when it was
         asked for.
         """
-        rung = self.table.rung(getattr(spent, "rung", None))
+        rung = self.table.rung(getattr(spent, "rung", ""))
         if rung is not None and (rung.name == RESEND.name or not rung.sends_prompt):
             return 0
         raises = sum(getattr(spent, name, 0) for name in RAISING)

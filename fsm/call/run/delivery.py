@@ -48,7 +48,7 @@ class Delivery:
         if self.filter is None:
             return ""
         before = deepcopy(self.filter) if may_go_on else None
-        held = list(self.filter.close())
+        held: list[StreamEvent] = list(self.filter.close())
         self._events += held
         if before is not None:
             self._closed = (before, held)

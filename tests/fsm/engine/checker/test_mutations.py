@@ -348,7 +348,7 @@ class Expectation:
                 keys=self.keys,
                 expects_json=self.json or (bool(n) and self.fallback_expects_json),
                 prices=rungwise.Prices(self.prices[n], self.prices[n]) if self.prices else None,
-                background="reattach" in self.path,
+                background=any(state.startswith("reattach") for state in self.path),
                 measures=bool(self.measures) and self.measures[n],
             )
             for n in range(self.backends)
