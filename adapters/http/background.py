@@ -67,6 +67,8 @@ class BackgroundExchange(Exchange):
     pause: float = field(default=0.0, init=False)
     _next_pause: float = field(default=FIRST_PAUSE, init=False)
     _kept: Decoder | None = field(default=None, init=False)  # of the stream so far
+    # whether the provider was asked to keep the reply
+    _is_kept: bool = field(default=False, init=False)
     _is_whole: bool = field(default=False, init=False)  # whether it is polled from now on
 
     def take_up(self, before: BackgroundExchange) -> None:
@@ -92,6 +94,7 @@ class BackgroundExchange(Exchange):
         """Write the next request of the attempt."""
         self.polls = False
         if self.generation is None:
+            self._is_kept = self._backend().keeps_for(send)
             return super().encode(send)
         self._send = send
         if send.must_cut and self._kept is not None:
@@ -139,7 +142,8 @@ class BackgroundExchange(Exchange):
         kept = self._kept
         if kept is None:
             return
-        self.generation = self.generation or kept.generation
+        if self._is_kept:
+            self.generation = self.generation or kept.generation
         self.has_ended = self.has_ended or kept.finished
 
     def _note_error(self, whole: WholeBody) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Client, Discard, Limits, OpenAIResponses, Policy, Text, Timeouts
+from rungwise import (
+    Client,
+    Discard,
+    GeminiInteractions,
+    Limits,
+    OpenAIResponses,
+    Policy,
+    Text,
+    Timeouts,
+)
 from rungwise.testing import testing
 from support.kept_server import PROMPT, KeptServer
 from support.modes import EVERY, MODES, ask, options_of, streams
@@ -19,7 +28,8 @@ WHOLE = "".join(TOKENS)
 
 
 def made(server: KeptServer, mode: str, **policy: Any) -> tuple[Any, list[Any]]:
-    backend = OpenAIResponses("m", base_url=server.url, api_key="k", background=True, name="kept")
+    kind = OpenAIResponses if server.api == "responses" else GeminiInteractions
+    backend = kind("m", base_url=server.url, api_key="k", background=True, name="kept")
     events: list[Any] = []
     with testing(), Client(backend, policy=Policy(**policy), **options_of(mode)) as client:
         more = {"events": events} if streams(mode) else {}
@@ -56,6 +66,28 @@ def test_a_whole_reply_is_polled(mode: str) -> None:
     assert result.attempts == 1
     assert server.requests[1:] == ["GET /v1/responses/resp_0"] * 4
     assert server.charged == result.usage.input_tokens + result.usage.output_tokens
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_interaction_is_taken_up_behind_its_last_event(mode: str) -> None:
+    with KeptServer(TOKENS, cuts=[700, 300], api="interactions") as server:
+        result, events = made(server, mode)
+    assert result.text == WHOLE
+    assert result.usage.input_tokens + result.usage.output_tokens == server.charged
+    assert server.asked[0][2]["background"] is True
+    assert server.asked[0][2]["store"] is True
+    assert len(server.asked) == 3
+    assert all("?stream=true&last_event_id=e-" in path for _, path, _ in server.asked[1:])
+    if streams(mode):
+        assert shown(events) == WHOLE
+
+
+@pytest.mark.parametrize("mode", ["whole", "awhole"])
+def test_a_whole_interaction_is_polled(mode: str) -> None:
+    with KeptServer(TOKENS, polls=2, api="interactions") as server:
+        result, _ = made(server, mode)
+    assert result.text == WHOLE
+    assert server.requests[1:] == ["GET /v1/interactions/resp_0"] * 3
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -97,11 +129,18 @@ def test_other_protocols_say_who_can() -> None:
         rungwise.OpenAIChat("m", background=True)  # type: ignore[call-arg]
 
 
+def test_vertex_has_other_requests_for_it() -> None:
+    url = "https://aiplatform.googleapis.com/v1beta1/projects/p/locations/l"
+    with pytest.raises(rungwise.ConfigurationError, match="Vertex AI"):
+        GeminiInteractions("m", base_url=url, background=True)
+
+
 def cut_at_random(random: Random) -> None:
     tokens = [f"{random.choice('abc')}{number} " for number in range(random.randint(1, 30))]
     cuts: list[int | None] = [random.randint(0, 4000) for _ in range(random.randint(1, 3))]
+    api = random.choice(["responses", "interactions"])
     cuts[0] = random.randint(200, 4000)  # before the first event, nobody knows what to fetch
-    with KeptServer(tokens, cuts=cuts) as server:
+    with KeptServer(tokens, cuts=cuts, api=api) as server:
         result, events = made(server, random.choice(MODES))
     whole = "".join(tokens)
     assert result.text == whole

@@ -24,6 +24,7 @@ class Kept:
     id: str
     tokens: list[str]
     polls: int = 0
+    api: str = "responses"
     is_cancelled: bool = False
 
     @property
@@ -33,6 +34,8 @@ class Kept:
     def body(self, status: str) -> dict[str, Any]:
         content = [{"type": "output_text", "text": self.text, "annotations": []}]
         message = {"type": "message", "id": "m", "role": "assistant", "content": content}
+        if self.api == "interactions":
+            return self.interaction(status)
         usage = {"input_tokens": PROMPT, "output_tokens": len(self.tokens)}
         is_over = status == "completed"
         return {
@@ -44,7 +47,29 @@ class Kept:
             "usage": usage if is_over else None,
         }
 
+    def interaction(self, status: str) -> dict[str, Any]:
+        step = {"type": "model_output", "content": [{"type": "text", "text": self.text}]}
+        if status != "completed":
+            return {"id": self.id, "status": status}
+        usage = {"total_input_tokens": PROMPT, "total_output_tokens": len(self.tokens)}
+        return {"id": self.id, "status": status, "steps": [step], "usage": usage}
+
+    def interaction_events(self) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = [
+            {"event_type": "interaction.created", "interaction": self.body("in_progress")},
+            {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
+        ]
+        for token in self.tokens:
+            delta = {"type": "text", "text": token}
+            events.append({"event_type": "step.delta", "index": 0, "delta": delta})
+        events.append({"event_type": "step.stop", "index": 0})
+        whole = self.body("completed")
+        events.append({"event_type": "interaction.completed", "interaction": whole})
+        return [{**event, "event_id": f"e-{number}"} for number, event in enumerate(events)]
+
     def events(self) -> list[dict[str, Any]]:
+        if self.api == "interactions":
+            return self.interaction_events()
         message = {"type": "message", "id": "m", "role": "assistant", "content": []}
         events: list[dict[str, Any]] = [
             {"type": "response.created", "response": self.body("queued")},
@@ -66,6 +91,7 @@ class KeptServer:
         tokens: those of every reply.
         cuts: for each stream in turn, after how many bytes of events it breaks off; then none does.
         refusals: for each GET in turn, the status of an error; None for none.
+        api: `responses` or `interactions`.
         polls: how often a whole reply is polled before it is there.
     """
 
@@ -73,6 +99,7 @@ class KeptServer:
     cuts: list[int | None] = field(factory=list)
     refusals: list[int | None] = field(factory=list)
     polls: int = 0
+    api: str = "responses"
     asked: list[tuple[str, str, dict[str, Any]]] = field(factory=list)
     charged: int = 0
     kept: dict[str, Kept] = field(factory=dict)
@@ -121,7 +148,7 @@ class KeptServer:
             _send(handler, 200, kept.body("cancelled"))
             return
         if method == "POST":
-            kept = Kept(f"resp_{len(self.kept)}", self.tokens, self.polls)
+            kept = Kept(f"resp_{len(self.kept)}", self.tokens, self.polls, self.api)
             self.kept[kept.id] = kept
             self.charged += PROMPT + len(kept.tokens)
             if body["stream"]:
@@ -135,7 +162,10 @@ class KeptServer:
             return
         kept = self.kept[place.path.split("/")[-1]]
         if "stream" in query:
-            after = int(query["starting_after"][0])
+            if self.api == "interactions":
+                after = int(query["last_event_id"][0].removeprefix("e-"))
+            else:
+                after = int(query["starting_after"][0])
             self._stream(handler, kept.events()[after + 1 :])
             return
         kept.polls -= 1

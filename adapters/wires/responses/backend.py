@@ -210,7 +210,7 @@ class OpenAIResponses(DiscoverableBackend):
         body |= parameters
         if send.has_tools and "tools" not in send.parameters:
             RESPONSES.set_tools(body, send.tools)
-        if self.background and parameters.get("store") is not False:
+        if self.keeps_for(send):
             body["background"] = True
             body["store"] = True
         _translate(body)

@@ -78,9 +78,10 @@ class ResponsesDecoder(StreamDecoder):
 
     @property
     def generation(self) -> str | None:
-        """Return the id of a response that runs in the background."""
-        id = text_in(self._response, "id")
-        return id if id and self._response.get("background") is True else None
+        """Return the id of the response, unless it says that it runs in the foreground."""
+        if self._response.get("background") is False:
+            return None
+        return text_in(self._response, "id") or None
 
     @property
     def cursor(self) -> str | None:
