@@ -58,7 +58,7 @@ class AsyncDriver(Driver):
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
-        running = None
+        last = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -89,33 +89,18 @@ class AsyncDriver(Driver):
                     sharing.sent(send)
                     for event in call.drain():
                         yield event
-                    exchange = self.exchange(
-                        send,
-                        call,
-                        keyed,
-                        is_fresh=is_fresh,
-                        before=running,
-                    )
-                    sent = self._exchange
-                    if isinstance(exchange, BackgroundExchange):
-                        running = exchange
-                        sent = self._in_background
-                    async with aclosing(sent(exchange, send, call)) as events:
+                    last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
+                    follow = self._in_background if exchange.polls else self._exchange
+                    async with aclosing(follow(exchange, send, call)) as events:
                         async for event in events:
                             yield event
                 keyed = None
                 reply = exchange.reply()
                 came = call.settle(reply)
                 await sharing.asettle(seen_of(came, exchange), came, exchange.received)
-                call.let_go()  # before anything of the caller's judges it, and may make calls too
-                finding = await self._judge(call, reply, send)
-                call.journal.first_token = exchange.first_token
-                send = call.receive(reply, self.clock(), finding)
+                send = await self._receive(exchange, reply, send, call)
                 is_fresh = needs_fresh(reply, is_fresh)
                 exchange = None
-                if running is not None and (send is None or send.rung != REATTACH.name):
-                    await self._give_up(running)
-                    running = None
                 for event in call.drain():
                     yield event
         except CallEnded:
@@ -124,8 +109,8 @@ class AsyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
-            if running is not None:
-                await self._give_up(running)
+            if last is not None and last.has_rest:
+                await self._give_up(last)
             await sharing.asettle(None, None, {})
             call.let_go()
         for event in call.drain():
@@ -178,7 +163,6 @@ class AsyncDriver(Driver):
     ) -> AsyncGenerator[StreamEvent, None]:
         """Send the request of an attempt, and poll the reply until it is there."""
         assert isinstance(exchange, BackgroundExchange)
-        exchange.polls = True
         while exchange.polls:
             if exchange.pause > 0 and not waits_are_off():
                 await within(None, self.sleep, exchange.pause, cancellation=self.cancellation)
@@ -187,18 +171,41 @@ class AsyncDriver(Driver):
                     yield event
             exchange.note_end()
 
-    async def _give_up(self, exchange: BackgroundExchange) -> None:
+    async def _give_up(self, exchange: Exchange) -> None:
         """Tell the provider that nobody wants a reply, if it may go on with it."""
-        exchange.note_end()
-        if not exchange.may_run:
+        assert isinstance(exchange, BackgroundExchange)
+        request = exchange.giving_up()
+        if request is None:
             return
-        limits = given_up_limits()
         with anyio.move_on_after(GIVING_UP, shield=True), suppress(Exception):
-            response = await self.http.send(exchange.giving_up(), limits)
+            response = await self.http.send(request, given_up_limits())
             if isinstance(response, OwnResponse):
                 response.close()
             else:
                 await response.aclose()
+
+    async def _receive(
+        self,
+        exchange: Exchange,
+        reply: Reply | Failure,
+        send: Send,
+        call: Call,
+    ) -> Send | None:
+        """Judge what came back, and return the next thing to send; None at the end.
+
+        Arguments:
+            exchange: the attempt.
+            reply: what came back.
+            send: what was sent.
+            call: the call.
+        """
+        call.let_go()  # before anything of the caller's judges it, and may make calls too
+        finding = await self._judge(call, reply, send)
+        call.journal.first_token = exchange.first_token
+        following = call.receive(reply, self.clock(), finding)
+        if exchange.has_rest and (following is None or following.rung != REATTACH.name):
+            await self._give_up(exchange)
+        return following
 
     async def _judge(
         self,

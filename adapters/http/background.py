@@ -58,12 +58,14 @@ def given_up_limits() -> AttemptLimits:
 class BackgroundExchange(Exchange):
     """Follow one attempt at a backend that keeps its replies; see `Exchange`."""
 
+    has_rest = True
+
     generation: str | None = field(default=None, init=False)
     """The id of the reply, once it is known."""
     has_ended: bool = field(default=False, init=False)
     """Whether the provider has ended or dropped the reply."""
-    polls: bool = field(default=False, init=False)
-    """Whether another request of this attempt follows, after the `pause`."""
+    polls: bool = field(default=True, init=False)
+    """Whether a request of this attempt follows, after the `pause`."""
     pause: float = field(default=0.0, init=False)
     _next_pause: float = field(default=FIRST_PAUSE, init=False)
     _kept: Decoder | None = field(default=None, init=False)  # of the stream so far
@@ -71,8 +73,9 @@ class BackgroundExchange(Exchange):
     _is_kept: bool = field(default=False, init=False)
     _is_whole: bool = field(default=False, init=False)  # whether it is polled from now on
 
-    def take_up(self, before: BackgroundExchange) -> None:
+    def take_up(self, before: Exchange | None) -> None:
         """Go on where another attempt has stopped."""
+        assert isinstance(before, BackgroundExchange)
         self.generation = before.generation
         self._kept = before._kept
         self._is_whole = before._is_whole
@@ -107,8 +110,11 @@ class BackgroundExchange(Exchange):
         request: HttpRequest = self._backend().rest_of(self.generation, after)
         return request
 
-    def giving_up(self) -> HttpRequest:
-        """Write the request that ends the generation."""
+    def giving_up(self) -> HttpRequest | None:
+        """Write the request that ends the generation; None if it has ended."""
+        self.note_end()
+        if not self.may_run:
+            return None
         self.has_ended = True
         request: HttpRequest = self._backend().given_up(self.generation)
         return request
@@ -154,7 +160,7 @@ class BackgroundExchange(Exchange):
             self._poll(0.0)
 
     def _note_whole(self, whole: WholeBody) -> None:
-        value = _object_in(whole.body)
+        value = _object_in(b"".join(whole.pieces))
         if value.get("status") in UNFINISHED and isinstance(value.get("id"), str):
             self.generation = value["id"]
             self._poll(self._next_pause)

@@ -77,9 +77,9 @@ class Driver:
         send: Send,
         call: Call,
         keyed: Keyed | None,
+        last: Exchange | None,
         *,
         is_fresh: bool,
-        before: BackgroundExchange | None = None,
     ) -> Exchange:
         """Begin an attempt and start its clocks.
 
@@ -87,8 +87,8 @@ class Driver:
             send: what the call sends.
             call: the call.
             keyed: the key that was asked for last.
+            last: the attempt before, whose reply the provider may go on with.
             is_fresh: whether only a new connection will do.
-            before: the attempt whose reply the provider may go on with.
         """
         backend = self.chain[send.backend]
         wants_stream = call.is_streaming or self.stream_calls
@@ -127,9 +127,8 @@ class Driver:
             began=now,
             keyed=with_key,
         )
-        if before is not None and send.rung == REATTACH.name:
-            assert isinstance(exchange, BackgroundExchange)
-            exchange.take_up(before)
+        if isinstance(exchange, BackgroundExchange) and send.rung == REATTACH.name:
+            exchange.take_up(last)
         return exchange
 
 
@@ -198,7 +197,7 @@ class SyncDriver(Driver):
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
-        running = None
+        last = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -226,18 +225,9 @@ class SyncDriver(Driver):
                         break
                     sharing.sent(send)
                     yield from call.drain()
-                    exchange = self.exchange(
-                        send,
-                        call,
-                        keyed,
-                        is_fresh=is_fresh,
-                        before=running,
-                    )
-                    if isinstance(exchange, BackgroundExchange):
-                        running = exchange
-                        yield from self._in_background(exchange, send, call)
-                    else:
-                        yield from self._exchange(exchange, send, call)
+                    last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
+                    follow = self._in_background if exchange.polls else self._exchange
+                    yield from follow(exchange, send, call)
                 keyed = None
                 reply = exchange.reply()
                 came = call.settle(reply)
@@ -248,9 +238,8 @@ class SyncDriver(Driver):
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
                 exchange = None
-                if running is not None and (send is None or send.rung != REATTACH.name):
-                    self._give_up(running)
-                    running = None
+                if last.has_rest and (send is None or send.rung != REATTACH.name):
+                    self._give_up(last)
                 yield from call.drain()
         except CallEnded:
             call.cancel(self.clock(), partial(exchange))
@@ -258,8 +247,8 @@ class SyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
-            if running is not None:
-                self._give_up(running)
+            if last is not None and last.has_rest:
+                self._give_up(last)
             sharing.settle(None, None, {})
             call.let_go()
             self.verdicts.close()
@@ -295,12 +284,12 @@ class SyncDriver(Driver):
 
     def _in_background(
         self,
-        exchange: BackgroundExchange,
+        exchange: Exchange,
         send: Send,
         call: Call,
     ) -> Iterator[StreamEvent]:
         """Send the request of an attempt, and poll the reply until it is there."""
-        exchange.polls = True
+        assert isinstance(exchange, BackgroundExchange)
         while exchange.polls:
             if exchange.pause > 0 and not waits_are_off():
                 sleep = self.sleep or self.cancellation.wait
@@ -309,14 +298,13 @@ class SyncDriver(Driver):
             yield from self._exchange(exchange, send, call)
             exchange.note_end()
 
-    def _give_up(self, exchange: BackgroundExchange) -> None:
+    def _give_up(self, exchange: Exchange) -> None:
         """Tell the provider that nobody wants a reply, if it may go on with it."""
-        exchange.note_end()
-        if not exchange.may_run:
-            return
-        limits = given_up_limits()
-        with suppress(Exception):
-            self.http.send(exchange.giving_up(), limits).close()
+        assert isinstance(exchange, BackgroundExchange)
+        request = exchange.giving_up()
+        if request is not None:
+            with suppress(Exception):
+                self.http.send(request, given_up_limits()).close()
 
     def _judge(
         self,

@@ -47,6 +47,7 @@ class HttpLink(Backend, ABC):
     """The protocol's name on the command line and in the registry."""
     RESERVED: ClassVar[Mapping[str, str]]
     """Parameters that callers cannot set, and what to do instead."""
+    background = False
     AFTER: ClassVar[str] = ""
     """The parameter that says behind which event a reply goes on that the provider keeps."""
     REFUSES: ClassVar[tuple[Callable[[Mapping[str, Any], str], None], ...]] = ()

@@ -275,7 +275,8 @@ class Call(CallRounds):
             ConfigurationError: this is neither a reply nor a failure.
         """
         observation = self._reader.observe(reply, self._sender)
-        if not observation.keeps_running:
+        failure = observation.failure
+        if failure is None or failure.generation is None:
             self._settle(observation)
         return observation
 

@@ -179,8 +179,11 @@ class CallRounds:
             self._sender.unpaid = partial(self._pay, observation, in_flight)
             observation = evolve(observation, evidence=evolve(evidence, usage=NO_USAGE))
         else:
-            self._sender.pay()
-            self._pay(observation, in_flight)
+            if self._sender.unpaid is not None:
+                self._sender.pay()
+            self._settle(observation)
+            charge = charge_of(evidence, in_flight)
+            self.spending.add(evidence.usage, charge, context.chain.link.prices)
         self._outcome.note(observation)
         if context.retries is not None:
             context.retries.settle(row.target)

@@ -7,8 +7,7 @@ it refills, how it waits and what it changes in the request.
 `KEEP_TEXT` stands before every last resort that leads to `exhausted` or `failed`, so a call never
 turns text that it gathered into an error.
 
-Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may
-cost, the diagrams and the certificate.
+Warning: the order of a ladder is the behaviour, its cost, the diagrams and the certificate.
 """
 
 from __future__ import annotations
@@ -102,10 +101,7 @@ FACTS = (
         "same_empty_again",
         says="the policy takes identical empty replies for final, and this is one",
     ),
-    Fact(
-        "keeps_running",
-        says="the provider goes on with this reply, and keeps it to be fetched",
-    ),
+    Fact("keeps_running", says="the provider goes on with this reply, and keeps it"),
     Fact("wait_fits", says="no wait was asked for, or one that the policy and the deadline allow"),
     Fact("switch_asked", says="the policy leaves the backend after so many replies of this kind"),
     Fact("refusal_ends", says="the policy takes a refusal for the last word"),

@@ -100,10 +100,6 @@ class InteractionsDecoder(BlockDecoder):
             self._last_id = found[1].decode()
         return self._last_id
 
-    def reopen(self) -> None:
-        """Go on with the same interaction behind its last event."""
-        self._events.reopen()
-
     def _note_id(self, value: Mapping[str, Any]) -> None:
         """Note the id of an event."""
         self._events.take_last_alike()  # which came before

@@ -26,10 +26,11 @@ class NumberedReader(EventReader):
         self._alike.order = self._order
 
     @property
-    def last(self) -> int | None:
+    def last(self) -> str | None:
         """Return the number up to which all events have come; None if numbers say nothing."""
-        order = self._order
-        return order.next - 1 if order.counts and order.next >= 0 else None
+        if not self._order.counts or self._order.next < 0:
+            return None
+        return str(self._order.next - 1)
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut, and what waited for it."""

@@ -35,7 +35,6 @@ ABOUT: Final = (
     "created_at",
     "model",
     "status",
-    "background",
     "incomplete_details",
     NATIVE,
     "usage",

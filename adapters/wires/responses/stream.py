@@ -78,20 +78,13 @@ class ResponsesDecoder(StreamDecoder):
 
     @property
     def generation(self) -> str | None:
-        """Return the id of the response, unless it says that it runs in the foreground."""
-        if self._response.get("background") is False:
-            return None
+        """Return the id of the response."""
         return text_in(self._response, "id") or None
 
     @property
     def cursor(self) -> str | None:
         """Return the number of the last event."""
-        last = self._events.last
-        return None if last is None else str(last)
-
-    def reopen(self) -> None:
-        """Go on with the same response behind its last event."""
-        self._events.reopen()
+        return self._events.last
 
     def _make_reader(self) -> NumberedReader:
         self._events = NumberedReader(

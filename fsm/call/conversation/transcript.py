@@ -87,7 +87,8 @@ class Transcript:
             self.answer.has_unclear_spare = is_unclear
             return
         self._before = None
-        if observation.keeps_running:
+        failure = observation.failure
+        if failure is not None and failure.generation is not None:
             self._before = self.answer.copied()
         self.answer.add(observation)
         reply = observation.reply

@@ -16,7 +16,7 @@ from rungwise.fsm.call.budget.throttle import RetryShare
 from rungwise.fsm.call.chain.chain import Chain
 from rungwise.fsm.call.chain.for_backend import losses_of
 from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.chain.link import Link, PlainLink, any_background, lessons_of
+from rungwise.fsm.call.chain.link import Link, PlainLink, lessons_of
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.request import Request, TurnContext
@@ -56,7 +56,7 @@ class Position(Run):
             policy.table.limits,
             len(chain.links),
             chain.most_keys,
-            any_background(chain.links),
+            chain.background,
         )
         return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 

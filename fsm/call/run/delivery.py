@@ -7,6 +7,7 @@ from copy import deepcopy
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Discard, PartialValue, Reasoning, Text
 
 StreamEvent = Text | Reasoning | Discard | PartialValue | Step
@@ -40,14 +41,16 @@ class Delivery:
             self.filter = ReplyFilter(reading, gathered)
         return self.filter.feed(delta)
 
-    def close(self, *, may_go_on: bool = False) -> str:
+    def close(self, failure: Failure | None = None) -> str:
         """Hand out what was held back until the reply was whole, and return what the attempt
-        delivered; see `reopen` for one that may go on.
+        delivered; one that failed may go on (see `reopen`).
         """
         self._closed = None
         if self.filter is None:
             return ""
-        before = deepcopy(self.filter) if may_go_on else None
+        before = None
+        if failure is not None and failure.generation is not None:
+            before = deepcopy(self.filter)
         held: list[StreamEvent] = list(self.filter.close())
         self._events += held
         if before is not None:

@@ -258,8 +258,6 @@ def _observe_failure(
     """
     repair = repair_for(failure, proposal, transcript)
     event = event_of_failure(failure)
-    if failure.generation is not None and event != "fell_silent":
-        event = "interrupted"
     may_renew_key = failure.status == 401 and proposal.for_backend.link.renews_key
     if may_renew_key and "key" not in transcript.changes.repaired:
         event = "rejected_fixably"
@@ -372,8 +370,7 @@ class ReplyReader:
         if self._observed is None or self._observed[0] is not reply:
             transcript = self._context.transcript
             failure = reply if isinstance(reply, Failure) else reply.failure
-            may_go_on = failure is not None and failure.generation is not None
-            delivered = self._delivery.close(may_go_on=may_go_on)
+            delivered = self._delivery.close(failure)
             observation = observe(reply, proposal, transcript, self._counter, delivered)
             self._observed = (reply, proposal, observation)
             self._checked = None

@@ -190,6 +190,8 @@ def event_of_failure(failure: Failure) -> str:
     and permanent.
     """
     event = _EVENTS[failure.reason]
+    if failure.generation is not None:
+        return event_of_cut(failure)  # of a reply that goes on
     if failure.code == CANCELLED:
         return "rejected_fixably"
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():

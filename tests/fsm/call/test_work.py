@@ -146,4 +146,4 @@ def test_a_call_that_waits_holds_less_than_four_thousand_bytes() -> None:
         tracemalloc.stop()
     # From Python 3.12 on, an object that can be referred to weakly holds two words for that, and
     # not one.
-    assert bytes_held < (3_900 if sys.version_info < (3, 12) else 4_000)  # other threads add to it
+    assert bytes_held < (3_960 if sys.version_info < (3, 12) else 4_000)  # other threads add to it
