@@ -10,6 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import frozen
 
+from rungwise.adapters.http.background import GIVING_UP, BackgroundExchange, given_up_limits
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
@@ -27,6 +28,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import REATTACH
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reply
@@ -56,6 +58,7 @@ class AsyncDriver(Driver):
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
+        last = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -86,18 +89,16 @@ class AsyncDriver(Driver):
                     sharing.sent(send)
                     for event in call.drain():
                         yield event
-                    exchange = self.exchange(send, call, keyed, is_fresh=is_fresh)
-                    async with aclosing(self._exchange(exchange, send, call)) as events:
+                    last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
+                    follow = self._in_background if exchange.polls else self._exchange
+                    async with aclosing(follow(exchange, send, call)) as events:
                         async for event in events:
                             yield event
                 keyed = None
                 reply = exchange.reply()
                 came = call.settle(reply)
                 await sharing.asettle(seen_of(came, exchange), came, exchange.received)
-                call.let_go()  # before anything of the caller's judges it, and may make calls too
-                finding = await self._judge(call, reply, send)
-                call.journal.first_token = exchange.first_token
-                send = call.receive(reply, self.clock(), finding)
+                send = await self._receive(exchange, reply, send, call)
                 is_fresh = needs_fresh(reply, is_fresh)
                 exchange = None
                 for event in call.drain():
@@ -108,6 +109,8 @@ class AsyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
+            if last is not None and last.has_rest:
+                await self._give_up(last)
             await sharing.asettle(None, None, {})
             call.let_go()
         for event in call.drain():
@@ -154,6 +157,55 @@ class AsyncDriver(Driver):
                 with anyio.CancelScope(shield=True):
                     await chunks.aclose()
                     await response.aclose()
+
+    async def _in_background(
+        self, exchange: Exchange, send: Send, call: Call
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """Send the request of an attempt, and poll the reply until it is there."""
+        assert isinstance(exchange, BackgroundExchange)
+        while exchange.polls:
+            if exchange.pause > 0 and not waits_are_off():
+                await within(None, self.sleep, exchange.pause, cancellation=self.cancellation)
+            async with aclosing(self._exchange(exchange, send, call)) as events:
+                async for event in events:
+                    yield event
+            exchange.note_end()
+
+    async def _give_up(self, exchange: Exchange) -> None:
+        """Tell the provider that nobody wants a reply, if it may go on with it."""
+        assert isinstance(exchange, BackgroundExchange)
+        request = exchange.giving_up()
+        if request is None:
+            return
+        with anyio.move_on_after(GIVING_UP, shield=True), suppress(Exception):
+            response = await self.http.send(request, given_up_limits())
+            if isinstance(response, OwnResponse):
+                response.close()
+            else:
+                await response.aclose()
+
+    async def _receive(
+        self,
+        exchange: Exchange,
+        reply: Reply | Failure,
+        send: Send,
+        call: Call,
+    ) -> Send | None:
+        """Judge what came back, and return the next thing to send; None at the end.
+
+        Arguments:
+            exchange: the attempt.
+            reply: what came back.
+            send: what was sent.
+            call: the call.
+        """
+        call.let_go()  # before anything of the caller's judges it, and may make calls too
+        finding = await self._judge(call, reply, send)
+        call.journal.first_token = exchange.first_token
+        following = call.receive(reply, self.clock(), finding)
+        if exchange.has_rest and (following is None or following.rung != REATTACH.name):
+            await self._give_up(exchange)
+        return following
 
     async def _judge(
         self,

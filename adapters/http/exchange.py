@@ -77,7 +77,7 @@ class WholeBody(Decoder):
     status: int
     headers: Mapping[str, str]
     size: int = field(default=0, init=False)
-    _pieces: list[bytes] = field(factory=list, init=False, repr=False)
+    pieces: list[bytes] = field(factory=list, init=False, repr=False)
 
     @property
     def is_error(self) -> bool:
@@ -87,14 +87,14 @@ class WholeBody(Decoder):
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Collect the bytes."""
         self.size += len(data)
-        self._pieces.append(data)
+        self.pieces.append(data)
         return []
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Decode the whole body, or return the failure that cut it."""
         decode = self.backend.decode
         if failure is None:
-            return decode(self.status, self.headers, b"".join(self._pieces))
+            return decode(self.status, self.headers, b"".join(self.pieces))
         if failure.reason == "malformed" and self.is_error:
             # the status alone says what went wrong
             return decode(self.status, self.headers, b"")
@@ -129,6 +129,9 @@ class Exchange:
     began: float = 0.0  # on that clock
     # the backend with the key that its function has returned, if it has one, or what that raised
     keyed: Backend | Exception | None = None
+    # whether it is several requests, and whether the provider may have more of it to fetch
+    polls = False
+    has_rest = False
     # the headers of the response
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)
     decoder: Decoder | None = field(default=None, init=False)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from attrs import frozen
 
+from rungwise.adapters.http.background import BackgroundExchange, given_up_limits
 from rungwise.adapters.http.borrowed import BorrowedHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline, Deadlines
@@ -31,6 +32,7 @@ from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import REATTACH
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reply
@@ -75,6 +77,7 @@ class Driver:
         send: Send,
         call: Call,
         keyed: Keyed | None,
+        last: Exchange | None,
         *,
         is_fresh: bool,
     ) -> Exchange:
@@ -84,6 +87,7 @@ class Driver:
             send: what the call sends.
             call: the call.
             keyed: the key that was asked for last.
+            last: the attempt before, whose reply the provider may go on with.
             is_fresh: whether only a new connection will do.
         """
         backend = self.chain[send.backend]
@@ -110,7 +114,8 @@ class Driver:
         with_key = None
         if keyed is not None and keyed.of is asked_of(self.chain, call.place):
             with_key = keyed.backend
-        return Exchange(
+        kind = BackgroundExchange if backend.background else Exchange
+        exchange = kind(
             backend,
             limits,
             is_streaming=streams,
@@ -122,6 +127,9 @@ class Driver:
             began=now,
             keyed=with_key,
         )
+        if isinstance(exchange, BackgroundExchange) and send.rung == REATTACH.name:
+            exchange.take_up(last)
+        return exchange
 
 
 def partial(exchange: Exchange | None) -> Reply | None:
@@ -189,6 +197,7 @@ class SyncDriver(Driver):
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
+        last = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -216,8 +225,9 @@ class SyncDriver(Driver):
                         break
                     sharing.sent(send)
                     yield from call.drain()
-                    exchange = self.exchange(send, call, keyed, is_fresh=is_fresh)
-                    yield from self._exchange(exchange, send, call)
+                    last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
+                    follow = self._in_background if exchange.polls else self._exchange
+                    yield from follow(exchange, send, call)
                 keyed = None
                 reply = exchange.reply()
                 came = call.settle(reply)
@@ -228,6 +238,8 @@ class SyncDriver(Driver):
                 send = call.receive(reply, self.clock(), finding)
                 is_fresh = needs_fresh(reply, is_fresh)
                 exchange = None
+                if last.has_rest and (send is None or send.rung != REATTACH.name):
+                    self._give_up(last)
                 yield from call.drain()
         except CallEnded:
             call.cancel(self.clock(), partial(exchange))
@@ -235,6 +247,8 @@ class SyncDriver(Driver):
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         finally:
+            if last is not None and last.has_rest:
+                self._give_up(last)
             sharing.settle(None, None, {})
             call.let_go()
             self.verdicts.close()
@@ -267,6 +281,30 @@ class SyncDriver(Driver):
             if response is not None:
                 response.close()
         check(self.cancellation)
+
+    def _in_background(
+        self,
+        exchange: Exchange,
+        send: Send,
+        call: Call,
+    ) -> Iterator[StreamEvent]:
+        """Send the request of an attempt, and poll the reply until it is there."""
+        assert isinstance(exchange, BackgroundExchange)
+        while exchange.polls:
+            if exchange.pause > 0 and not waits_are_off():
+                sleep = self.sleep or self.cancellation.wait
+                sleep(exchange.pause)
+            check(self.cancellation)
+            yield from self._exchange(exchange, send, call)
+            exchange.note_end()
+
+    def _give_up(self, exchange: Exchange) -> None:
+        """Tell the provider that nobody wants a reply, if it may go on with it."""
+        assert isinstance(exchange, BackgroundExchange)
+        request = exchange.giving_up()
+        if request is not None:
+            with suppress(Exception):
+                self.http.send(request, given_up_limits()).close()
 
     def _judge(
         self,

@@ -60,6 +60,20 @@ class Decoder(ABC):
     """
 
     @property
+    def generation(self) -> str | None:
+        """The id under which the provider goes on with the reply and keeps it, if it does."""
+        return None
+
+    @property
+    def cursor(self) -> str | None:
+        """What says which event was the last, for a stream that goes on behind it."""
+        return None
+
+    def reopen(self) -> None:
+        """Go on with the same reply in another response, at the beginning of an event."""
+        raise ValueError("a decoder without a generation cannot go on")
+
+    @property
     def beside(self) -> int:
         """Characters that the provider wrote besides the deltas, such as other candidates.
 

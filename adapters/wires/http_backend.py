@@ -41,6 +41,7 @@ ARGUMENTS: Final = by_name(
         "say it in a policy, as in Policy(timeouts=Timeouts(total=30))": "request_timeout timeout",
         "say it in a policy, as in Policy(limits=Limits(retries=2))": "max_retries num_retries "
         "retries",
+        "only OpenAIResponses and GeminiInteractions can be asked in the background": "background",
         "give it to the Client": "async_http http http_client observer policy",
     }
 )
@@ -143,6 +144,10 @@ class HttpBackend(HttpLink, Called):
     def _parameters_of(self, request: Request | Send) -> dict[str, Any]:
         """Return the parameters of the backend and of a request; the latter win."""
         return {**self.parameters, **request.parameters}
+
+    def keeps_for(self, send: Send) -> bool:
+        """Tell whether the provider is asked to keep the reply to a request."""
+        return self.background and self._parameters_of(send).get("store") is not False
 
     # what the core and the drivers ask
 

@@ -11,6 +11,7 @@ from abc import ABC
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
+from urllib.parse import quote
 
 from attrs import Factory, evolve, field, frozen
 
@@ -46,6 +47,9 @@ class HttpLink(Backend, ABC):
     """The protocol's name on the command line and in the registry."""
     RESERVED: ClassVar[Mapping[str, str]]
     """Parameters that callers cannot set, and what to do instead."""
+    background = False
+    AFTER: ClassVar[str] = ""
+    """The parameter that says behind which event a reply goes on that the provider keeps."""
     REFUSES: ClassVar[tuple[Callable[[Mapping[str, Any], str], None], ...]] = ()
     """What refuses others, such as those for several answers, with a ConfigurationError that says
     where they are.
@@ -278,6 +282,27 @@ class HttpLink(Backend, ABC):
             raise ConfigurationError("a page must be at the origin of the backend")
         headers = SecretMap(self._sent_headers, {"accept-encoding": "identity"})
         return HttpRequest(url, headers, b"", "GET")
+
+    def rest_of(self, generation: str, after: str | None) -> HttpRequest:
+        """Write the request for a reply that the provider keeps.
+
+        Arguments:
+            generation: the id of the reply.
+            after: the event behind which its stream goes on; None for the whole as it stands.
+        """
+        query = self._endpoint.query
+        if after is not None:
+            joint = "&" if query else "?"
+            query = f"{query}{joint}stream=true&{self.AFTER}={quote(after, safe='')}"
+        return self.question(self._kept_at(generation) + query)
+
+    def given_up(self, generation: str) -> HttpRequest:
+        """Write the request that ends a reply that the provider goes on with."""
+        url = f"{self._kept_at(generation)}/cancel{self._endpoint.query}"
+        return evolve(self.question(url), method="POST")
+
+    def _kept_at(self, generation: str) -> str:
+        return f"{self.root}{self.PATH}/{quote(generation, safe='')}"
 
     @property
     def renews_key(self) -> bool:

@@ -275,7 +275,9 @@ class Call(CallRounds):
             ConfigurationError: this is neither a reply nor a failure.
         """
         observation = self._reader.observe(reply, self._sender)
-        self._settle(observation)
+        failure = observation.failure
+        if failure is None or failure.generation is None:
+            self._settle(observation)
         return observation
 
     def judging(self, reply: Reply | Failure) -> Judged | None:

@@ -32,7 +32,7 @@ class Limits(Mapping[str, "int | None"]):
 
     __slots__ = ("_bounded", "_limits")
     _limits: FrozenMap
-    _bounded: dict[tuple[int, int, int], tuple[Mapping[str, int | None], Mapping[str, int]]]
+    _bounded: dict[tuple[int, int, int, bool], tuple[Mapping[str, int | None], Mapping[str, int]]]
 
     def __init__(self, /, *values: int, **limits: int | None) -> None:
         if values:
@@ -80,7 +80,11 @@ class Limits(Mapping[str, "int | None"]):
         return partial(Limits, **self._limits), ()
 
     def bounded(
-        self, table_limits: Mapping[str, int | None], backends: int, keys: int = 1
+        self,
+        table_limits: Mapping[str, int | None],
+        backends: int,
+        keys: int = 1,
+        background: bool = False,
     ) -> Mapping[str, int]:
         """Return the limit of each counter of a table, in their order, as far as the chain allows.
 
@@ -88,10 +92,13 @@ class Limits(Mapping[str, "int | None"]):
             table_limits: the limits that the table declares, which hold where these name no other.
             backends: how many backends the chain has.
             keys: how many keys a backend of it has at most.
+            background: whether a backend of it goes on with a reply that was cut.
         """
-        key = id(table_limits), backends, keys
+        key = id(table_limits), backends, keys, background
         if key not in self._bounded:  # every call asks
             by_chain = {"fallbacks": backends - 1, "rotations": keys - 1}
+            if not background:
+                by_chain["reattaches"] = 0
             bounded = {}
             for name, declared in table_limits.items():
                 limit = self._limits.get(name, declared)

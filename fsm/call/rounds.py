@@ -7,11 +7,15 @@ Here stand the parts of a call and its one step. What a driver says to a call is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
+
+from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import (
@@ -29,7 +33,9 @@ from rungwise.fsm.call.run.observe import ReplyReader
 from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.recording import Later, Observer, Recorder, observer_of
 from rungwise.fsm.call.run.sending import Sender
+from rungwise.fsm.call.table import REATTACH
 from rungwise.fsm.replies.reply import Reasoning
+from rungwise.fsm.values.usage import NO_USAGE
 
 
 class CallRounds:
@@ -148,6 +154,13 @@ class CallRounds:
         charge = charge_of(evidence, in_flight)
         share.settle(evidence.usage, charge, self._context.chain.link.prices, overran)
 
+    def _pay(self, observation: Observation, sent: Proposal | None) -> None:
+        """Pay for an attempt: the shared budgets, and the call's own."""
+        self._settle(observation)
+        evidence = observation.evidence
+        charge = charge_of(evidence, sent)
+        self.spending.add(evidence.usage, charge, self._context.chain.link.prices)
+
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Pay for what came back, fire its event, and propose what the rung sends that follows.
 
@@ -160,11 +173,18 @@ class CallRounds:
         in_flight = self._sender.in_flight
         if "overran" in facts and in_flight is not None:
             self.spending.overran = in_flight.send.max_tokens
-        self._settle(observation)
-        charge = charge_of(evidence, in_flight)
-        self.spending.add(evidence.usage, charge, context.chain.link.prices)
-        self._outcome.note(observation)
         row = position.fire(evidence.event, facts)
+        goes_on = row.target == REATTACH.name
+        if goes_on:  # one that is never fetched is paid where that is found out
+            self._sender.unpaid = partial(self._pay, observation, in_flight)
+            observation = evolve(observation, evidence=evolve(evidence, usage=NO_USAGE))
+        else:
+            if self._sender.unpaid is not None:
+                self._sender.pay()
+            self._settle(observation)
+            charge = charge_of(evidence, in_flight)
+            self.spending.add(evidence.usage, charge, context.chain.link.prices)
+        self._outcome.note(observation)
         if context.retries is not None:
             context.retries.settle(row.target)
         self._sender.proposed = None
@@ -181,5 +201,8 @@ class CallRounds:
             context.transcript.discard()
         context.transcript.prepare(rung, observation)
         self._sender.turn(row.target)
+        if goes_on:
+            assert in_flight is not None
+            return self._sender.propose_again(in_flight, wait.seconds)
         self._delivery.correct(context.transcript.answer.gathered)
         return self._sender.propose(wait.seconds)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED, UNCERTAIN
-from rungwise.fsm.call.table import CALL, HAS_TEXT, KEEPS_TEXT, UNSENT, keeps_asked_wait
+from rungwise.fsm.call.table import CALL, HAS_TEXT, KEEPS_TEXT, REATTACH, UNSENT, keeps_asked_wait
 from rungwise.fsm.engine.checker.branches import finds
 from rungwise.fsm.engine.checker.check import check_table
 from rungwise.fsm.engine.checker.proof import RowProof, prove
@@ -44,6 +44,7 @@ OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
 NEEDS = {
     "retry": ("wait_fits", "a wait that the service asks for could last for ever"),
     "resend": ("connection_was_stale", "somebody may have read the request"),
+    "reattach": ("keeps_running", "there may be nothing to fetch"),
     "rotate": ("other_key_free", "there may be no other key"),
     "fallback": ("has_next_backend", "there may be no other backend"),
     "compact": ("has_compactor", "there may be no compactor"),
@@ -154,9 +155,17 @@ def _lacks_of_row(table: Table, row: Row) -> Iterator[str]:
         needed[fact] = why
     if keeps_asked_wait(row.event, row.target):
         needed.setdefault(*NEEDS["retry"])
+    if _is_promptless(table, row) and row.target != REATTACH.name:
+        yield f"{row}: a rung that sends no prompt is {REATTACH.name!r}, and no other"
     for fact, why in needed.items():
         if not finds(table, row, fact):
             yield f"{row}: its guard must find {fact!r}, or {why}"
+
+
+def _is_promptless(table: Table, row: Row) -> bool:
+    """Tell whether the request of the rung that a row leads to carries no conversation."""
+    rung = table.rung(row.target)
+    return rung is not None and not rung.sends_prompt
 
 
 def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
@@ -188,6 +197,8 @@ def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
             )
     if row.event not in KEEPS_TEXT - ANSWERS or proof.takes in LENGTHENS:
         return  # an answer that leads to a rung is discarded
+    if _is_promptless(table, row):
+        return  # and what it fetches takes the place of the text
     if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
         yield (
             f"{row}: the text of {row.event} is kept and makes every later request longer, so the "

@@ -7,8 +7,7 @@ it refills, how it waits and what it changes in the request.
 `KEEP_TEXT` stands before every last resort that leads to `exhausted` or `failed`, so a call never
 turns text that it gathered into an error.
 
-Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may
-cost, the diagrams and the certificate.
+Warning: the order of a ladder is the behaviour, its cost, the diagrams and the certificate.
 """
 
 from __future__ import annotations
@@ -102,6 +101,7 @@ FACTS = (
         "same_empty_again",
         says="the policy takes identical empty replies for final, and this is one",
     ),
+    Fact("keeps_running", says="the provider goes on with this reply, and keeps it"),
     Fact("wait_fits", says="no wait was asked for, or one that the policy and the deadline allow"),
     Fact("switch_asked", says="the policy leaves the backend after so many replies of this kind"),
     Fact("refusal_ends", says="the policy takes a refusal for the last word"),
@@ -141,6 +141,15 @@ FACTS = (
     ),
 )
 
+REATTACH = Rung(
+    "reattach",
+    limit=3,
+    holds=("keeps_running", "wait_fits"),
+    wait="retry",
+    sends_prompt=False,
+    says="what follows of a reply that the provider goes on with may be fetched",
+    does="fetching the rest of the same reply",
+)
 RETRY = Rung(
     "retry",
     limit=3,
@@ -204,7 +213,7 @@ CONTINUE = Rung(
     "continuation",
     limit=3,
     lacks=("repeats_itself", "asks_for_little", "overran"),
-    refills=("retries", "reasks", "prefills"),
+    refills=("reattaches", "retries", "reasks", "prefills"),
     refills_on="added_text",
     change=changes.go_on,
     verb="continue",
@@ -249,6 +258,7 @@ FALL_BACK = Rung(
     limit=None,
     holds="has_next_backend",
     refills=(
+        "reattaches",
         "retries",
         "resends",
         "rotations",
@@ -266,6 +276,7 @@ FALL_BACK = Rung(
     does="turning to the next backend",
 )
 RUNGS = (
+    REATTACH,
     RETRY,
     RESEND,
     ROTATE,
@@ -372,8 +383,8 @@ CALL = build_table(
         "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
         "ended_unclearly": (RECHECK, FALL_BACK, PARTIAL),
-        "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
-        "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "interrupted": (REATTACH, SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "fell_silent": (REATTACH, SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
         "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
         "refused": (ASK_ANOTHER, REFUSED),
         "failed_transiently": (RESEND, ROTATE, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),

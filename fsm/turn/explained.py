@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 from attrs import asdict
 
-from rungwise.fsm.call.chain.link import most_keys
+from rungwise.fsm.call.chain.link import any_background, most_keys
 from rungwise.fsm.call.run.call_digest import digest_of_call, money_of
 from rungwise.fsm.call.run.call_journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
@@ -42,7 +42,12 @@ def page_of_call(path: Path) -> Page:
     """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
     setting: Setting = path.record.setting
     chain = setting.chain
-    limits = setting.policy.limits.bounded(path.table.limits, len(chain), most_keys(chain))
+    limits = setting.policy.limits.bounded(
+        path.table.limits,
+        len(chain),
+        most_keys(chain),
+        any_background(chain),
+    )
     setup = Setup(limits=limits, budget=asdict(setting.policy.budget))
     return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))
 

@@ -45,10 +45,11 @@ ONES = dict.fromkeys(COUNTERS, 1)
 ALL_VECTORS = [
     dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))
 ]
-# A second key doubles the walk, and is reached by one rung: every sixteenth vector has one.
+# A second key doubles the walk, and is reached by one rung, and so does a backend that keeps its
+# replies: every sixteenth vector has one of them, or both.
 VECTORS = [
-    *(each for each in ALL_VECTORS if not each["rotations"]),
-    *[each for each in ALL_VECTORS if each["rotations"]][::16],
+    *(each for each in ALL_VECTORS if not (each["rotations"] or each["reattaches"])),
+    *[each for each in ALL_VECTORS if each["rotations"] or each["reattaches"]][::16],
 ]
 ENTREAT = Rung("entreat", unit="plea", hint="Please.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from rungwise.adapters.wires.endpoint import is_token
 from rungwise.adapters.wires.form import Body
@@ -18,7 +18,8 @@ from rungwise.adapters.wires.plain.parts import mapping_of, text_of_blocks
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.values.checks import explains_names
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import explains_names, is_flag, must
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 
@@ -41,6 +42,8 @@ class GeminiInteractions(HttpBackend):
 
     Arguments:
         api_key: the key of the Gemini API.
+        background: whether Google goes on with a reply when the connection breaks, so that its rest
+            is fetched (the rung `reattach`). It stores each interaction for that.
 
     Raises:
         ConfigurationError: a field is malformed.
@@ -53,6 +56,16 @@ class GeminiInteractions(HttpBackend):
     FORM = INTERACTIONS
     RESERVED = interactions.RESERVED
     REFUSES = (interactions.refuse_own,)
+    AFTER = "last_event_id"
+
+    background: bool = field(default=False, kw_only=True, validator=must("True or False", is_flag))
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.background and "aiplatform" in self.base_url:
+            raise ConfigurationError(
+                "background: Vertex AI has other requests for it; leave it out"
+            )
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
@@ -97,6 +110,9 @@ class GeminiInteractions(HttpBackend):
         asked = interactions.placed(send.parameters, self.model)
         body: Body = {"model": self.model, "stream": stream, "store": False}
         body |= interactions.merged(own, asked)
+        if self.keeps_for(send):
+            body["background"] = True
+            body["store"] = True
         system, body["input"] = self._input(send)
         if system:
             body["system_instruction"] = system

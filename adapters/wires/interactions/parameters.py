@@ -25,7 +25,7 @@ _STORED: Final = "give all messages to the call, which stores nothing at the pro
 RESERVED: Final = {
     **request.RESERVED,
     "agent": "a call asks a model",
-    "background": "a call waits for its answer",
+    "background": "give background=True to the backend",
     "continuation_token": "a call goes on by itself",
     "input": "give the messages to the call",
     "previous_interaction_id": _STORED,

@@ -255,15 +255,16 @@ class StreamDecoder(BodyDecoder):
             self.take_error(as_json(value).encode())
 
     def start_over(self) -> None:
-        """Forget what has come of the reply: the server says it from its beginning once more.
-
-        It was written all the same, and is paid for.
-        """
+        """Forget what has come: the server says it once more, and it was paid for all the same."""
         self.letters_beside += self.assembly.written
         has_halves = self.assembly.has_halves
         self.assembly = Assembly(self.ITEM)
         self.assembly.has_halves = has_halves
         self._doubts = Doubts()
+
+    def reopen(self) -> None:
+        """Go on with the same reply behind its last event."""
+        self._reader.reopen()
 
     def take_halves(self) -> None:
         """Note that strings may hold half a surrogate pair from now on."""

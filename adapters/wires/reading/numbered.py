@@ -25,6 +25,13 @@ class NumberedReader(EventReader):
     def __attrs_post_init__(self) -> None:
         self._alike.order = self._order
 
+    @property
+    def last(self) -> str | None:
+        """Return the number up to which all events have come; None if numbers say nothing."""
+        if not self._order.counts or self._order.next < 0:
+            return None
+        return str(self._order.next - 1)
+
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut, and what waited for it."""
         super().close(handler)

@@ -139,6 +139,10 @@ class StreamReader(ABC):
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
 
+    def reopen(self) -> None:
+        """Forget what the end of a response has cut: the same stream goes on in another one."""
+        self._rest.clear()
+
     @abstractmethod
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut."""
@@ -151,7 +155,7 @@ class LineSplitter(StreamReader):
     _alike: AlikeLines = field(factory=AlikeLines, kw_only=True)
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
-        """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
+        """Take bytes cut anywhere and hand over what they bring, until the handler finishes."""
         lines = data.split(b"\n")
         if self._rest:
             self._rest += lines[0]
@@ -228,6 +232,12 @@ class EventReader(LineSplitter):
         if _RETURN in data or self._ended_in_return:
             data = self._with_line_feeds(data)
         super().feed(data, handler)
+
+    def reopen(self) -> None:
+        """Forget what the end of a response has cut."""
+        self._rest.clear()
+        self._pending.clear()
+        self._name = b""
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut."""

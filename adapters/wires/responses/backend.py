@@ -24,7 +24,7 @@ from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outp
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 from rungwise.fsm.replies.parts import Message
-from rungwise.fsm.values.checks import explains_names
+from rungwise.fsm.values.checks import explains_names, is_flag, must
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "max_output_tokens"
@@ -32,7 +32,7 @@ CAP: Final = "max_output_tokens"
 RESERVED: Final = {
     **request.RESERVED,
     "input": "give the messages to the call",
-    "background": "a call waits for its answer",
+    "background": "give background=True to the backend",
     CAP: "say max_tokens, as for every backend",
 }
 
@@ -158,6 +158,8 @@ class OpenAIResponses(DiscoverableBackend):
     The URL ends before `/responses`; a query such as `?api-version=...` is kept.
 
     Arguments:
+        background: whether the provider goes on with a reply when the connection breaks, so that
+            its rest is fetched (the rung `reattach`). It stores each response for that.
         server: what `Client.discover` learned about the server.
 
     Raises:
@@ -171,7 +173,9 @@ class OpenAIResponses(DiscoverableBackend):
     DECODER = ResponsesDecoder
     FORM = RESPONSES
     RESERVED = RESERVED
+    AFTER = "starting_after"
 
+    background: bool = field(default=False, kw_only=True, validator=must("True or False", is_flag))
     _dialect: Dialect = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -206,6 +210,9 @@ class OpenAIResponses(DiscoverableBackend):
         body |= parameters
         if send.has_tools and "tools" not in send.parameters:
             RESPONSES.set_tools(body, send.tools)
+        if self.keeps_for(send):
+            body["background"] = True
+            body["store"] = True
         _translate(body)
         for name in CAP_PARAMETERS:
             body.pop(name, None)
@@ -216,7 +223,7 @@ class OpenAIResponses(DiscoverableBackend):
         if cap is not None and (CAP not in send.dropped or send.must_cut):
             body[CAP] = cap
         # so that the encrypted reasoning can be sent back
-        if self._reasons and body.get("store") is False:
+        if self._reasons and (body.get("store") is False or "background" in body):
             include = list_of(body.get("include"))
             if _ENCRYPTED not in include:
                 include.append(_ENCRYPTED)

@@ -23,7 +23,6 @@ from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.numbered import NumberedReader
-from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.responses.events import (
     ARGUMENTS,
     DELTAS,
@@ -72,12 +71,22 @@ class ResponsesDecoder(StreamDecoder):
     EVENTS = EVENTS
     BODIES = Events(frozenset({"output", "output_text"}))
 
-    _events: EventReader = field(init=False)
+    _events: NumberedReader = field(init=False)
     _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
     _most: Usage | None = field(default=None, init=False)  # that any version has counted
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
-    def _make_reader(self) -> EventReader:
+    @property
+    def generation(self) -> str | None:
+        """Return the id of the response."""
+        return text_in(self._response, "id") or None
+
+    @property
+    def cursor(self) -> str | None:
+        """Return the number of the last event."""
+        return self._events.last
+
+    def _make_reader(self) -> NumberedReader:
         self._events = NumberedReader(
             ignores_names=True, names_types=True, alike=AlikeLines(_PADDING)
         )

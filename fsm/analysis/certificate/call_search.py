@@ -111,9 +111,11 @@ class CallSearch:
 
     def cap(self, spent: Any) -> int:
         """Return the most tokens that a reply within its cap may count as; 0 for a resend, which
-        repeats a free one.
+        repeats a free one, and for a rung that sends no prompt: its reply was counted when it was
+        asked for.
         """
-        if getattr(spent, "rung", None) == RESEND.name:
+        rung = self.table.rung(getattr(spent, "rung", ""))
+        if rung is not None and (rung.name == RESEND.name or not rung.sends_prompt):
             return 0
         raises = sum(getattr(spent, name, 0) for name in RAISING)
         return most_counted(cap_of(self.policy, raises, self.max_tokens) or 0)

@@ -30,7 +30,6 @@ from rungwise.fsm.call.conversation.changes import most_of_correction
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.engine.checker.best_values import Number
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -165,13 +164,14 @@ class Cost:
         return bool(transcript.changes.seed)
 
     def __call__(self, spent: Any) -> int:
-        """Return the most that an attempt costs; a resend replaces an attempt that was free."""
-        if spent.rung == RESEND.name:
+        """Return the most that an attempt costs; one whose reply counts nothing costs nothing."""
+        cap = self.cap(spent)
+        if cap == 0:
             return 0
         widest = self.widest[spent.continuations]
         tokens: int = self.input_tokens + self.parts[spent.continuations]
         if spent.rung in self.seeded:
-            tokens += self.seeds * self.cap(spent)
+            tokens += self.seeds * cap
         tokens += getattr(spent, "corrections", 0) * (widest + self.correction)
         # An overflow or a broken stream leaves text too, which the next backend continues.
         tokens += (spent.fallbacks + spent.compactions) * widest
@@ -180,7 +180,7 @@ class Cost:
         else:
             tokens += self.hints + self.stand_ins
         backend = min(spent.fallbacks, len(self.inputs) - 1)
-        cost: int = tokens * self.inputs[backend] + self.cap(spent) * self.outputs[backend]
+        cost: int = tokens * self.inputs[backend] + cap * self.outputs[backend]
         return cost
 
     def ceiling(self) -> int:

@@ -30,7 +30,7 @@ from rungwise.fsm.call.chain.for_backend import (
     most_schema_tokens,
     question_tokens,
 )
-from rungwise.fsm.call.chain.link import Link, check_link, most_keys
+from rungwise.fsm.call.chain.link import Link, any_background, check_link, most_keys
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -99,7 +99,7 @@ def verify(
     check_policy(policy)
     names, prices, keys = _backends(chain)
     calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    limits = calls.limits.bounded(calls.table.limits, len(names), keys)
+    limits = calls.limits.bounded(calls.table.limits, len(names), keys, _keeps(chain))
     blank = Certificate(
         table=calls.table.name,
         limits=limits,
@@ -332,6 +332,11 @@ def _is_small(limits: Mapping[str, int]) -> bool:
     """Tell whether a walk with these limits takes about a second."""
     vectors = prod(limit + 1 for limit in limits.values())
     return max(limits.values()) <= 1 or vectors <= SMALL
+
+
+def _keeps(chain: int | Sequence[Link]) -> bool:
+    """Tell whether a backend goes on with a reply that was cut."""
+    return not isinstance(chain, int) and any_background(chain)
 
 
 def _backends(chain: int | Sequence[Link]) -> tuple[tuple[str, ...], list[Prices | None], int]:

@@ -80,6 +80,9 @@ def _evidence_of(step: Step) -> Evidence:
 
 def _failure_of(step: Step, reason: str, quote: str) -> Failure:
     """Return the failure of a step, as far as the provider described it."""
+    generation = None
+    if "keeps_running" in step.facts:
+        generation = "kept"
     return Failure(
         reason,  # type: ignore[arg-type] # the journal holds what a Failure held
         status=step.status,
@@ -88,6 +91,7 @@ def _failure_of(step: Step, reason: str, quote: str) -> Failure:
         is_stale="connection_was_stale" in step.facts,
         found=_found(step),
         quote=quote,
+        generation=generation,
     )
 
 

@@ -17,6 +17,7 @@ class Chain:
     """Walk along the backends, and the keys of each, forward only."""
 
     __slots__ = (
+        "background",
         "index",
         "is_at_end",
         "key",
@@ -33,9 +34,12 @@ class Chain:
         # the backends whose server does not take their protocol, by index
         self.misplaced = _NONE
         self.most_keys = 1
+        self.background = False  # whether one goes on with a reply that was cut
         for link in links:
             if link.keys > self.most_keys:
                 self.most_keys = link.keys
+            if link.background:
+                self.background = True
         self.move_to(0)
 
     @classmethod

@@ -85,6 +85,13 @@ class Link(Protocol):
         return 1
 
     @property
+    def background(self) -> bool:
+        """Whether it goes on with a reply when its connection breaks, and keeps it to be
+        fetched.
+        """
+        return False
+
+    @property
     def renews_key(self) -> bool:
         """Whether it asks for its key before each request, so that one with a 401 is sent again."""
         return False
@@ -299,6 +306,7 @@ class PlainLink(Link):
     stands_in: bool = False
     model: str | None = field(default=None, converter=label)
     measures: bool = False
+    background: bool = False
 
     __repr__ = brief_repr
 
@@ -311,6 +319,11 @@ def others_of(link: Link) -> tuple[int, ...]:
 def most_keys(links: Iterable[Link]) -> int:
     """Return how many keys a backend has at most."""
     return max([link.keys for link in links])
+
+
+def any_background(links: Iterable[Link]) -> bool:
+    """Tell whether a backend goes on with a reply that was cut."""
+    return any(link.background for link in links)
 
 
 def lessons_of(link: Link) -> Lessons:

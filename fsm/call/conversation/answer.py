@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import define, evolve, field, fields
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, measures_of, tokens_in, tokens_of
 from rungwise.fsm.call.budget.metering import bytes_of
@@ -105,6 +105,15 @@ class AnswerSoFar:
         elif not self.gathered and len(observation.spare) > len(self.spare):
             self.spare = observation.spare
             self.has_unclear_spare = False
+
+    def copied(self) -> AnswerSoFar:
+        """Return a copy, without what can be read from its text again."""
+        return evolve(self, tokens=evolve(self.tokens))
+
+    def become(self, other: AnswerSoFar) -> None:
+        """Be what another one is."""
+        for attribute in fields(AnswerSoFar):
+            setattr(self, attribute.name, getattr(other, attribute.name))
 
     def _set_aside(self, unclear: str) -> None:
         """Keep a text with an unclear end in case nothing better comes.

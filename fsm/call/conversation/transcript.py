@@ -65,6 +65,7 @@ class Transcript:
     answer: AnswerSoFar = field(factory=AnswerSoFar)
     changes: Changes = field(init=False)
     _hint_turns: dict[tuple[str, str], CountedTurn] = field(factory=dict, init=False)
+    _before: AnswerSoFar | None = field(default=None, init=False)  # a cut that may go on
 
     def __attrs_post_init__(self) -> None:
         self.changes = Changes(self.answer)
@@ -85,11 +86,20 @@ class Transcript:
             self.answer.spare = spare  # in case nothing better comes
             self.answer.has_unclear_spare = is_unclear
             return
+        self._before = None
+        failure = observation.failure
+        if failure is not None and failure.generation is not None:
+            self._before = self.answer.copied()
         self.answer.add(observation)
         reply = observation.reply
         is_cut = observation.evidence.event == "truncated"
         if is_cut and reply is not None and reply.stop_reason == "stop":
             self.changes.doubted_at = len(self.answer.gathered)
+
+    def take_back(self) -> None:
+        """Take back what the last reply has added: it comes again, with what follows it."""
+        assert self._before is not None
+        self.answer.become(self._before)
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> bool:
         """Take the messages that a compactor left, if they are of use: others than before, and not

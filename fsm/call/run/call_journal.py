@@ -230,6 +230,7 @@ _LATER = (
     "stall",
     "losses",
     "keys",
+    "background",
     "stands_in",
     "model",
 )

@@ -52,7 +52,12 @@ class Position(Run):
     def of(cls, policy: Policy, chain: Chain) -> Position:
         """Return the position of a call that has not begun."""
         # in the table's order
-        limits = policy.limits.bounded(policy.table.limits, len(chain.links), chain.most_keys)
+        limits = policy.limits.bounded(
+            policy.table.limits,
+            len(chain.links),
+            chain.most_keys,
+            chain.background,
+        )
         return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 
     @property

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Discard, PartialValue, Reasoning, Text
 
 StreamEvent = Text | Reasoning | Discard | PartialValue | Step
@@ -13,7 +16,7 @@ StreamEvent = Text | Reasoning | Discard | PartialValue | Step
 class Delivery:
     """Hand out events so that a consumer holds the text of the result."""
 
-    __slots__ = ("_events", "_shown", "filter", "is_streaming")
+    __slots__ = ("_closed", "_events", "_shown", "filter", "is_streaming")
 
     def __init__(self, is_streaming: bool, shown: str = "") -> None:
         # without a consumer, only the attempt in flight can be followed
@@ -22,6 +25,8 @@ class Delivery:
         # by earlier attempts, and by a call that this one continues; not what was taken back
         self._shown = shown
         self._events: list[StreamEvent] = []
+        # the filter as it was before it was closed, and what it handed out then
+        self._closed: tuple[ReplyFilter, list[StreamEvent]] | None = None
 
     @property
     def delivered(self) -> str:
@@ -36,14 +41,30 @@ class Delivery:
             self.filter = ReplyFilter(reading, gathered)
         return self.filter.feed(delta)
 
-    def close(self) -> str:
+    def close(self, failure: Failure | None = None) -> str:
         """Hand out what was held back until the reply was whole, and return what the attempt
-        delivered.
+        delivered; one that failed may go on (see `reopen`).
         """
+        self._closed = None
         if self.filter is None:
             return ""
-        self._events += self.filter.close()
+        before = None
+        if failure is not None and failure.generation is not None:
+            before = deepcopy(self.filter)
+        held: list[StreamEvent] = list(self.filter.close())
+        self._events += held
+        if before is not None:
+            self._closed = (before, held)
         return self.filter.delivered
+
+    def reopen(self) -> None:
+        """Go on with a reply that was closed: what it held back is not handed out yet."""
+        if self._closed is None:
+            return
+        self.filter, held = self._closed
+        self._closed = None
+        mine = set(map(id, held))
+        self._events = [event for event in self._events if id(event) not in mine]
 
     def correct(self, text: str) -> None:
         """Hand out what turns the shown text into this one. The attempt is over."""

@@ -370,7 +370,8 @@ class ReplyReader:
         proposal = sender.ensure_sent()
         if self._observed is None or self._observed[0] is not reply:
             transcript = self._context.transcript
-            delivered = self._delivery.close()
+            failure = reply if isinstance(reply, Failure) else reply.failure
+            delivered = self._delivery.close(failure)
             observation = observe(reply, proposal, transcript, self._counter, delivered)
             self._observed = (reply, proposal, observation)
             self._checked = None

@@ -21,7 +21,7 @@ from rungwise.fsm.call.chain.for_backend import ForBackend, Proposal, with_json_
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.table import ROTATE
+from rungwise.fsm.call.table import REATTACH, ROTATE
 
 
 class Proposer:
@@ -100,6 +100,9 @@ class Proposer:
         share = spending.share
         # first: what nobody has left is kept for nobody
         shortfall = spending.spent(context.position.attempts)
+        is_same = context.position.state == REATTACH.name
+        if is_same:  # what it may use is reserved already
+            share = None
         if shortfall is None and context.reserved is not NOTHING_RESERVED:
             shortfall = shortfall_of_reserve(context, cap, wait, is_first=self.is_first())
         tokens = proposal.prompt_tokens

@@ -20,7 +20,7 @@ from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.proposing import Proposer
 from rungwise.fsm.call.run.recording import Recorder
-from rungwise.fsm.call.table import ROTATE
+from rungwise.fsm.call.table import REATTACH, ROTATE
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import IllegalEvent
 
@@ -74,6 +74,7 @@ class Sender:
         "in_flight",
         "is_probe",
         "proposed",
+        "unpaid",
     )
 
     def __init__(
@@ -85,6 +86,8 @@ class Sender:
         self._proposer = Proposer(context, counter)
         self.proposed: Proposal | None = None  # what is to go out next
         self.in_flight: Proposal | None = None  # what went out last, until something comes back
+        # pays for the last attempt, if its provider goes on with it
+        self.unpaid: Callable[[], None] | None = None
         # whether the proposal is the first at a backend that was not asked for a while
         self.is_probe = False
         self._arrived_at = -1  # the index of the backend that has been admitted
@@ -224,6 +227,27 @@ class Sender:
         self.proposed = self._proposer.propose(wait)
         return self._affordable(wait)
 
+    def propose_again(self, last: Proposal, wait: float) -> Send | None:
+        """Propose to fetch the rest of what was sent last: what it reserves stays reserved."""
+        deadline = self.context.spending.deadline()
+        rung = self.context.position.state
+        send = evolve(last.send, rung=rung, wait=wait, deadline=deadline)
+        self.proposed = evolve(last, send=send)
+        return self._affordable(wait)
+
+    def pay(self) -> None:
+        """Pay for an attempt that is not fetched any more, though its provider went on with it."""
+        if self.unpaid is not None:
+            pay = self.unpaid
+            self.unpaid = None
+            pay()
+
+    def _take_up(self) -> None:
+        """Go on with the last attempt, which is paid when it ends."""
+        self.unpaid = None
+        self.context.transcript.take_back()
+        self._recorder.delivery.reopen()
+
     def send_out(self, waited: float = 0.0) -> Send | None:
         """Let the proposal go out, if it can still be afforded, and return what is sent; see
         `Call.sending`.
@@ -237,7 +261,10 @@ class Sender:
         if proposal is None:
             return None
         granted: Proposal | str = proposal
-        if share is not None:
+        is_same = self.context.position.state == REATTACH.name
+        if is_same:
+            self._take_up()
+        elif share is not None:
             granted = self._proposer.granted(proposal, share)
         if isinstance(granted, str):
             self._leave(proposal, granted)
@@ -313,6 +340,7 @@ class Sender:
             event: the event of the machine.
         """
         self.proposed = None
+        self.pay()
         row = self.context.position.fire(event, facts)
         if row.target in self.context.position.table.outcomes:
             self._outcome.end(row, facts, proposal=proposal, shortfall=why)

@@ -183,6 +183,7 @@ class Rung:
         change: a function that changes the request. It receives what the request is made of and
             what led to the rung.
         says: what its guard means.
+        sends_prompt: whether its request carries the conversation, so that it costs tokens.
         does: what it does, in words that follow what happened.
         verb: names its guard, behind `may_`; the name of the rung if left out.
         unit: names its effect, behind `spend_`, and its counter, in the plural; the name of the
@@ -205,6 +206,7 @@ class Rung:
         validator=_function,
         hash=False,
     )
+    sends_prompt: bool = True
     says: str = field(default="", validator=_sentence)
     does: str = field(default="", validator=_sentence)
     verb: str = field(default=_OWN_NAME, validator=_name)

@@ -86,6 +86,8 @@ class Failure:
             `not_found`; which part of connecting failed. In our words, never the provider's.
         quote: the provider's message as errors quote it: cut, and without what it repeats of the
             prompt, of a key or of a reply. A call sets it when it ends; "" for nothing.
+        generation: the id under which the provider goes on with the reply and keeps it, if it
+            does.
         exception: what was raised, if anything.
 
     Raises:
@@ -107,6 +109,7 @@ class Failure:
     largest_output: int | None = field(default=None, validator=_MUST_BE_TOKENS)
     found: str | None = field(default=None, converter=label)
     quote: str = field(default="", repr=False)
+    generation: str | None = field(default=None, repr=False, converter=label)
     exception: BaseException | None = field(default=None, repr=False, eq=False)
 
     @property
@@ -187,6 +190,8 @@ def event_of_failure(failure: Failure) -> str:
     and permanent.
     """
     event = _EVENTS[failure.reason]
+    if failure.generation is not None:
+        return event_of_cut(failure)  # of a reply that goes on
     if failure.code == CANCELLED:
         return "rejected_fixably"
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():

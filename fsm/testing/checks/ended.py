@@ -9,7 +9,7 @@ from attrs import define, field
 
 from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.chain.link import Link, most_keys
+from rungwise.fsm.call.chain.link import Link, any_background, most_keys
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.observation import Verdict
 from rungwise.fsm.call.conversation.request import Request, TurnContext
@@ -95,7 +95,12 @@ class EndedCall:
         self.chain = self.journal.setting.chain
         self.table = self.policy.table
         keys = most_keys(self.chain)
-        self.limits = self.policy.limits.bounded(self.table.limits, len(self.chain), keys)
+        self.limits = self.policy.limits.bounded(
+            self.table.limits,
+            len(self.chain),
+            keys,
+            any_background(self.chain),
+        )
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:

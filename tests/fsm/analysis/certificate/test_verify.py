@@ -80,7 +80,7 @@ def test_json_states_everything_as_plain_values(fact: Check) -> None:
     assert "fallback" in attempts["path"]
     assert len(attempts["events"]) == 23
     row = next(each for each in plain["rows"] if each["takes"] == "continuations")
-    assert row["refills"] == ["retries", "reasks", "prefills"]
+    assert row["refills"] == ["reattaches", "retries", "reasks", "prefills"]
 
 
 def test_text_names_the_figures() -> None:

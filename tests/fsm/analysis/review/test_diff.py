@@ -405,8 +405,9 @@ def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
         limits=Limits(retries=2, reasks=0),
         waits=Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
     )
-    retry, reask, recheck = waits_of(Policy(), new)
-    assert (retry.name, reask.name, recheck.name) == ("retry", "reask", "recheck")
+    reattach, retry, reask, recheck = waits_of(Policy(), new)
+    names = (reattach.name, retry.name, reask.name, recheck.name)
+    assert names == ("reattach", "retry", "reask", "recheck")
     assert retry.old.startswith("at most 3 times, after 2, 4, 8 s and up to 50 % more, ")
     assert "after an overload up to 60 s" in retry.old
     assert retry.new.startswith("at most twice, after 1, 2 s, ")

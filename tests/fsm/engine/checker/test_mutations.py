@@ -191,6 +191,15 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "torn_by_500": Reply("Part {number}. ", interrupted=True, failure=Failure("server_error")),
     "torn_limited": Reply("Part {number}. ", interrupted=True, failure=Failure("rate_limit")),
     "torn_by_401": Reply(interrupted=True, failure=Failure("auth")),
+    "kept": Reply(
+        "Part {number}. ", interrupted=True, failure=Failure("connection", generation="g")
+    ),
+    "kept_silent": Reply(
+        "Part {number}. ", interrupted=True, failure=Failure("silence", generation="g")
+    ),
+    "kept_bare": Failure("connection", generation="g"),
+    "kept_bare_silent": Failure("silence", generation="g"),
+    "kept_wait_500": Failure("rate_limit", asked_wait=500.0, generation="g"),
     "odd_finish": Reply("A text.", stop_reason="unknown", stop_raw="weird"),
     "odd_finish_late": Reply(
         "<think>hm</think>A text.",
@@ -339,6 +348,7 @@ class Expectation:
                 keys=self.keys,
                 expects_json=self.json or (bool(n) and self.fallback_expects_json),
                 prices=rungwise.Prices(self.prices[n], self.prices[n]) if self.prices else None,
+                background=any(state.startswith("reattach") for state in self.path),
                 measures=bool(self.measures) and self.measures[n],
             )
             for n in range(self.backends)

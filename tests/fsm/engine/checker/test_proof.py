@@ -25,7 +25,7 @@ def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     progress = prove_row(CALL, row_of("truncated", "may_continue"))
     assert (progress.takes, progress.refills) == (
         "continuations",
-        ("retries", "reasks", "prefills"),
+        ("reattaches", "retries", "reasks", "prefills"),
     )
     switch = prove_row(CALL, row_of("failed_transiently", "must_switch"))
     assert switch.takes == "fallbacks"

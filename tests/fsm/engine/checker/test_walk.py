@@ -261,7 +261,7 @@ def test_a_guard_that_changes_the_run_is_found() -> None:
     )
     fault = failing(walk(impure, FEW))[PURE]
     assert fault.detail == "a guard changed the run"
-    assert fault.path[-1].changed == {"retries": (0, 1)}
+    assert fault.path[-1].changed == {"reattaches": (0, 1)}
 
 
 @pytest.mark.parametrize(
