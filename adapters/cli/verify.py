@@ -219,6 +219,30 @@ def _write(path: Path, text: str) -> None:
         bad_input(f"--scripts: {path} cannot be written ({error}): name a folder")
 
 
+def write_proof(folder: str, policy: Policy | TurnPolicy, certificate: Certificate) -> None:
+    """Write a table for Coq, and say what its figure is beside that of the certificate.
+
+    Arguments:
+        folder: where to write it.
+        policy: the policy of the certificate.
+        certificate: the certificate, whose limits it takes.
+    """
+    from rungwise.fsm.analysis.certificate.shown.coq import bound_of, write_coq
+    from rungwise.fsm.analysis.certificate.shown.settings import table_of
+
+    table = table_of(policy)
+    name = "turn" if isinstance(policy, TurnPolicy) else "call"
+    try:
+        theory, written = write_coq(Path(folder), table, name, certificate.limits)
+    except OSError as error:
+        bad_input(f"--coq: {folder} cannot be written ({error.strerror or error}): name a folder")
+    most = bound_of(table, certificate.limits)
+    figure = "the attempts are bounded for all limits alone: the figure for these is too large"
+    if most is not None:
+        figure = f"at most {counted(most, 'request')}, whatever the budget"
+    note(f"{theory}, {written}: {figure}")
+
+
 @click.command(
     short_help="Prove that every call or turn under a policy ends, and find its worst case."
 )
@@ -250,6 +274,12 @@ def _write(path: Path, text: str) -> None:
     metavar="DIR",
     help="Write each worst case to this folder as a script for `rungwise serve`.",
 )
+@click.option(
+    "--coq",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the table and the theory to this folder, for Coq to prove.",
+)
 def verify(
     policy: Policy | TurnPolicy | None,
     turn: bool,
@@ -260,6 +290,7 @@ def verify(
     prices: Prices | None,
     exhaustive: bool,
     scripts: str | None,
+    coq: str | None,
 ) -> int:
     """Prove that every call under a policy ends, and compute its worst case, before any call is
     made.
@@ -276,6 +307,10 @@ def verify(
     and three backends. Serve it, point a client with that policy at it, and watch the call spend
     exactly that, without the resends that no server can bring about. Comments at the top of each
     file explain how. Existing files are replaced; stderr names all that are written.
+
+    With --coq, Coq can check the proof with a kernel of its own: the table is written as its
+    machine runs it, with a lemma for each property and the limits of the policy. Comments at the
+    top say how. A table that breaks a property is refused at the lemma that says so.
 
     The proof goes row by row, for all limits at once. A walk over the machine, with each limit at
     most 1, cross-checks it.
@@ -294,6 +329,7 @@ def verify(
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
       rungwise verify turn.toml --turn
       rungwise verify policy.toml --scripts worst
+      rungwise verify policy.toml --coq proof
     """
     policy = policy or default_of(turn=turn)
     prices = price_list(prices).dearest
@@ -309,6 +345,8 @@ def verify(
     put(_as_json(certificate, worst) if as_json else _as_text(certificate, worst))
     if scripts is not None and certificate.ok:
         write_scripts(scripts, policy, _served_cases(policy, request, backends), request)
+    if coq is not None:
+        write_proof(coq, policy, certificate)
     return 0 if certificate.ok else 1
 
 
