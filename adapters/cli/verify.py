@@ -16,7 +16,6 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.cli.chains import check_prices, price_list, text_of
 from rungwise.adapters.cli.output import (
-    bad_input,
     counted,
     laid_out,
     note,
@@ -24,6 +23,7 @@ from rungwise.adapters.cli.output import (
     progress_bar,
     put,
     safe,
+    write_file,
 )
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
 from rungwise.adapters.cli.shared_options import (
@@ -190,7 +190,7 @@ def write_scripts(
                 continue
             path = place / name_of(worst)
             script = script_of(worst).to_toml(notes_of(worst))
-            _write(path, f"{head_of(worst, request, path)}\n{script}")
+            write_file(path, f"{head_of(worst, request, path)}\n{script}", "--scripts")
             figure = f"{case.name} {number_text(case.attained or 0)}"
             if not case.is_exact:
                 figure += f" of {number_text(case.value or 0)} at most"
@@ -206,41 +206,6 @@ def name_of(worst: WorstScript) -> str:
     """
     chain = "" if worst.backends == 1 else f"-{worst.backends}-backends"
     return f"worst-{worst.case.name.replace(' ', '-')}{chain}.toml"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, and the folders above it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except OSError as error:
-        bad_input(f"--scripts: {path} cannot be written ({error.strerror or error}): name a folder")
-    except ValueError as error:  # a null byte in the path
-        bad_input(f"--scripts: {path} cannot be written ({error}): name a folder")
-
-
-def write_proof(folder: str, policy: Policy | TurnPolicy, certificate: Certificate) -> None:
-    """Write a table for Coq, and say what its figure is beside that of the certificate.
-
-    Arguments:
-        folder: where to write it.
-        policy: the policy of the certificate.
-        certificate: the certificate, whose limits it takes.
-    """
-    from rungwise.fsm.analysis.certificate.shown.coq import bound_of, write_coq
-    from rungwise.fsm.analysis.certificate.shown.settings import table_of
-
-    table = table_of(policy)
-    name = "turn" if isinstance(policy, TurnPolicy) else "call"
-    try:
-        theory, written = write_coq(Path(folder), table, name, certificate.limits)
-    except OSError as error:
-        bad_input(f"--coq: {folder} cannot be written ({error.strerror or error}): name a folder")
-    most = bound_of(table, certificate.limits)
-    figure = "the attempts are bounded for all limits alone: the figure for these is too large"
-    if most is not None:
-        figure = f"at most {counted(most, 'request')}, whatever the budget"
-    note(f"{theory}, {written}: {figure}")
 
 
 @click.command(
@@ -308,9 +273,8 @@ def verify(
     exactly that, without the resends that no server can bring about. Comments at the top of each
     file explain how. Existing files are replaced; stderr names all that are written.
 
-    With --coq, Coq can check the proof with a kernel of its own: the table is written as its
-    machine runs it, with a lemma for each property and the limits of the policy. Comments at the
-    top say how. A table that breaks a property is refused at the lemma that says so.
+    With --coq, the table is written as its machine runs it, with a lemma for each property and the
+    limits of the policy. Coq then checks it with a kernel of its own; comments at the top say how.
 
     The proof goes row by row, for all limits at once. A walk over the machine, with each limit at
     most 1, cross-checks it.
@@ -346,7 +310,10 @@ def verify(
     if scripts is not None and certificate.ok:
         write_scripts(scripts, policy, _served_cases(policy, request, backends), request)
     if coq is not None:
-        write_proof(coq, policy, certificate)
+        from rungwise.fsm.analysis.certificate.shown.coq import files_of
+
+        for name, text in files_of(policy, certificate.limits).items():
+            write_file(Path(coq) / name, text, "--coq")
     return 0 if certificate.ok else 1
 
 

@@ -83,17 +83,20 @@ class _Trial:
         spends, refills, refills_on, attempts = self.callbacks()
         if len(spends) > 1:
             self.refuse(f"takes units of {' and '.join(spends)}, and may take one of one counter")
+        source = self.transition.source
+        target = self.transition.dest
+        is_counted = attempts > 0
         return CompiledRow(
             event=event,
-            source=self.transition.source,
+            source=source,
             holds=holds,
             lacks=lacks,
             needs=needs,
-            target=self.transition.dest,
-            spends=spends[0] if spends else None,
+            target=target,
+            spends=next(iter(spends), None),
             refills=refills,
             refills_on=refills_on,
-            counts=attempts > 0,
+            counts=is_counted,
         )
 
     def refuse(self, why: str) -> None:
@@ -120,8 +123,8 @@ class _Trial:
         open_with = fact_bits.bits(guard.holds)
         if not self.is_open(self.run(open_with)):
             self.refuse("is not taken where its guard holds")
-        holds = []
-        lacks = []
+        holds: list[str] = []
+        lacks: list[str] = []
         for fact in self.table.facts:
             bit = fact_bits.bits([fact.name])
             if not self.is_open(self.run(open_with ^ bit)):

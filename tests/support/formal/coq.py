@@ -90,7 +90,7 @@ def fuzzed(table: Table, runs: int, seed: int) -> Iterator[list[int]]:
         if rows[0].target not in table.outcomes:
             lively[state].append(event)
     for _ in range(runs):
-        limits = {name: drawn.choice((0, 1, 1, 2, 3)) for name in table.counters}
+        limits = {name: drawn.choice((0, 1, 2, 3, 3)) for name in table.counters}
         run = Run.at_start(table, limits)
         written = [packed(run.limits)]
         while every_event[run.state] and len(written) < 2 * STEPS:
@@ -117,11 +117,12 @@ def comparison(table: Table, name: str, runs: Iterator[list[int]]) -> str:
         name: of the file that holds its table.
         runs: as `fuzzed` yields them.
     """
+    facts = [fact.name for fact in table.facts]
     text = COMPARES.format(
         name=name,
         events=_strings(table.events),
         states=_strings(table.states),
-        facts=_strings(fact.name for fact in table.facts),
+        facts=_strings(facts),
         counters=_strings(table.counters),
         bits=BITS,
     )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from pathlib import Path
 from typing import Final
 
+from rungwise.fsm.analysis.certificate.shown.settings import table_of
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.engine.checker.compiled import compiled_rows
 from rungwise.fsm.engine.machine.table import Table
+from rungwise.fsm.turn.policy import TurnPolicy
 
 THEORY: Final = "Ladder.v"
 
@@ -25,6 +27,12 @@ def theory() -> str:
     """Return the theory, which is the same for every table."""
     folder = files("rungwise.fsm.engine.checker") / "coq"
     return folder.joinpath(THEORY).read_text(encoding="utf-8")
+
+
+def files_of(policy: Policy | TurnPolicy, limits: Mapping[str, int]) -> dict[str, str]:
+    """Return the theory, and the table of a policy with its limits, by the names of their files."""
+    name = "turn" if isinstance(policy, TurnPolicy) else "call"
+    return {THEORY: theory(), f"{name}.v": coq_of(table_of(policy), name, limits)}
 
 
 def coq_of(table: Table, name: str, limits: Mapping[str, int] | None = None) -> str:
@@ -75,25 +83,6 @@ def bound_of(table: Table, limits: Mapping[str, int]) -> int | None:
             worth[counter] = 1 + sum(units)
     most = 1 + sum(worth[name] * limits[name] for name in worth)
     return most if most <= LARGEST else None
-
-
-def write_coq(
-    directory: Path,
-    table: Table,
-    name: str,
-    limits: Mapping[str, int],
-) -> list[Path]:
-    """Write the theory and a table into a directory, and return the paths.
-
-    Arguments:
-        directory: where to write them.
-        table, name, limits: as `coq_of` takes them.
-    """
-    texts = {THEORY: theory(), f"{name}.v": coq_of(table, name, limits)}
-    directory.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        (directory / file).write_text(text, encoding="utf-8", newline="\n")
-    return [directory / file for file in texts]
 
 
 def _quoted(name: str) -> str:
