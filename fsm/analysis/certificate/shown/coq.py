@@ -14,6 +14,7 @@ from rungwise.fsm.analysis.certificate.shown.settings import table_of
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.engine.checker.compiled import compiled_rows
+from rungwise.fsm.engine.machine.declare import Names
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -47,7 +48,7 @@ def coq_of(table: Table, name: str, limits: Mapping[str, int] | None = None) -> 
         TableError: a row does what no row may do.
     """
     rows = list(compiled_rows(table))
-    refilled = {(): "[]"}
+    refilled: dict[Names, str] = {(): "[]"}
     for row in rows:
         refilled.setdefault(row.refills, f"refilled_{len(refilled)}")
     most = None

@@ -74,6 +74,13 @@ def never(condition: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda run: False
 
 
+def unlimited(condition: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def is_open(run: Any) -> bool:
+        return condition(evolve(run, spent=[0] * len(run.spent)))
+
+    return is_open
+
+
 def free(count: Callable[[Any], None]) -> Callable[[Any], None]:
     return lambda run: None
 
@@ -216,8 +223,8 @@ FAULTS: Mapping[str, tuple[str, Table]] = {
             refills_on="has_text",
         ),
     ),
-    "guard without a counter": (
-        "call_finds_what_it_takes",
+    "guard without anything": (
+        "call_tries_every_row",
         redeclaring(CALL, Guard("may_retry")),
     ),
     "guard with a fact alone": (
@@ -380,7 +387,7 @@ FAULTS: Mapping[str, tuple[str, Table]] = {
         redeclaring(HEALTH, Effect("forget_failures", refills=("failures", "probes"))),
     ),
     "health: a second probe": (
-        "health_finds_what_it_takes",
+        "health_tries_every_row",
         redeclaring(HEALTH, Guard("may_probe")),
     ),
     "health: a probe or nothing": (
@@ -388,7 +395,8 @@ FAULTS: Mapping[str, tuple[str, Table]] = {
         instead(row_of("probed", None, "half_open", table=HEALTH), None, HEALTH),
     ),
     # compiled wrongly, and declared rightly
-    "compiled: any condition": ("call_finds_what_it_takes", tampered(RETRY, test=always)),
+    "compiled: any condition": ("call_tries_every_row", tampered(RETRY, test=always)),
+    "compiled: no counter": ("call_finds_what_it_takes", tampered(RETRY, test=unlimited)),
     "compiled: counts nothing": ("call_pays", tampered(RETRY, count=free)),
 }
 
