@@ -257,27 +257,22 @@ def verify(
     scripts: str | None,
     coq: str | None,
 ) -> int:
-    """Prove that every call under a policy ends, and compute its worst case, before any call is
-    made.
+    """Prove that every call under a policy ends, and compute its worst case, before any is made.
 
     The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with
     its verdict, and the most requests, seconds and seconds of waiting, each with the path that
     leads there; with --max-tokens also the most output tokens, and with --input-tokens and prices
-    the most money. Without a policy it covers the default one.
-
-    With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and
-    money, and the certificate of each call follows. A module:POLICY needs no --turn.
+    the most money. Without a policy it covers the default one. With --turn it covers turns: it
+    bounds calls, requests, seconds, tool runs, output tokens and money, and the certificate of each
+    call follows. A module:POLICY needs no --turn.
 
     With --scripts, each worst case becomes a script for the chain of --backends, or for one, two
     and three backends. Serve it, point a client with that policy at it, and watch the call spend
     exactly that, without the resends that no server can bring about. Comments at the top of each
     file explain how. Existing files are replaced; stderr names all that are written.
 
-    With --coq, the table is written as its machine runs it, with a lemma for each property and the
-    limits of the policy. Coq then checks it with a kernel of its own; comments at the top say how.
-
-    The proof goes row by row, for all limits at once. A walk over the machine, with each limit at
-    most 1, cross-checks it.
+    The proof goes row by row, for all limits at once. A walk with each limit at most 1 cross-checks
+    it. With --coq, Coq does so too: see the comments at the top of the table that is written.
 
     \b
     Exit codes:
@@ -288,12 +283,10 @@ def verify(
     \b
     Examples:
       rungwise verify
-      rungwise verify policy.toml --backends 3
       rungwise verify policy.toml --json > certificate.json
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
       rungwise verify turn.toml --turn
-      rungwise verify policy.toml --scripts worst
-      rungwise verify policy.toml --coq proof
+      rungwise verify policy.toml --backends 3 --scripts worst --coq proof
     """
     policy = policy or default_of(turn=turn)
     prices = price_list(prices).dearest
@@ -310,11 +303,16 @@ def verify(
     if scripts is not None and certificate.ok:
         write_scripts(scripts, policy, _served_cases(policy, request, backends), request)
     if coq is not None:
-        from rungwise.fsm.analysis.certificate.shown.coq import files_of
-
-        for name, text in files_of(policy, certificate.limits).items():
-            write_file(Path(coq) / name, text, "--coq")
+        _write_proof(Path(coq), policy, certificate.limits)
     return 0 if certificate.ok else 1
+
+
+def _write_proof(folder: Path, policy: Policy | TurnPolicy, limits: Mapping[str, int]) -> None:
+    """Write what Coq checks into a folder."""
+    from rungwise.fsm.analysis.certificate.shown.coq import files_of
+
+    for name, text in files_of(policy, limits).items():
+        write_file(folder / name, text, "--coq")
 
 
 def _served_cases(

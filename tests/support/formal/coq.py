@@ -163,8 +163,10 @@ Definition counters := {counters}.
 
 Open Scope uint63_scope.
 
-Definition number (packed shift most : int) : nat :=
-  Z.to_nat (to_Z ((packed >> shift) land most)).
+Fixpoint small (most : nat) (i : int) : nat :=
+  match most with O => O | S less => if (i =? 0)%uint63 then O else S (small less (i - 1)) end.
+
+Definition number (packed shift most : int) : nat := small 255%nat ((packed >> shift) land most).
 
 Fixpoint pick (shift : int) (names : list name) (packed width most : int) (x : name) : nat :=
   match names with
@@ -173,33 +175,50 @@ Fixpoint pick (shift : int) (names : list name) (packed width most : int) (x : n
                  else pick (shift + width) rest packed width most x
   end.
 
+(* The ladders, looked up: of each event in each state. *)
+Definition ladders := Eval vm_compute in map (fun e => map (ladder {name} e) states) events.
+Lemma these_are_the_ladders : ladders = map (fun e => map (ladder {name} e) states) events.
+Proof. vm_compute. reflexivity. Qed.
+
 Fixpoint place (p : row -> bool) (l : list row) : nat :=
   match l with [] => O | r :: rest => if p r then O else S (place p rest) end.
 
-Fixpoint same (l : limits) (c : configuration) (attempts : nat) (steps : list int) : bool :=
+(* The row at this place is the one that `step` takes. *)
+Lemma place_finds p l : nth_error l (place p l) = find p l.
+Proof. induction l as [|r l IH]; simpl; [reflexivity|]. destruct (p r); [reflexivity|exact IH]. Qed.
+
+Fixpoint same (at_ : nat) (l : limits) (c : configuration) (attempts : nat) (steps : list int) : bool :=
   match steps with
   | came :: then_ :: rest =>
-      let e := nth (number came 0 63) events ""%string in
+      let tried := nth at_ (nth (number came 0 63) ladders []) [] in
       let f := fun x => Nat.eqb (pick 18 facts_in_order came 1 1 x) 1 in
       let counted := pick 8 counters then_ {bits} 15 in
-      match step {name} l f e c with
+      let chosen := place (is_open l f c) tried in
+      match nth_error tried chosen with
       | None => false
-      | Some (r, next) =>
+      | Some r =>
+          let next := after f r c in
           let sent := if counts r then S attempts else attempts in
-          Nat.eqb (place (is_open l f c) (ladder {name} e (state c))) (number came 6 63)
-          && String.eqb (state next) (nth (number came 12 63) states ""%string)
-          && forallb (fun x => Nat.eqb (spent next x) (counted x)) counters
-          && Nat.eqb sent (number then_ 0 255)
-          && same l (At (state next) counted) sent rest
+          let to := number came 12 63 in
+          if Nat.eqb chosen (number came 6 63) then
+          if String.eqb (state next) (nth to states ""%string) then
+          if forallb (fun x => Nat.eqb (spent next x) (counted x)) counters then
+          if Nat.eqb sent (number then_ 0 255) then
+          same to l (At (state next) counted) sent rest
+          else false else false else false else false
       end
   | _ => match steps with [] => true | _ => false end
   end.
+
+Fixpoint index (x : name) (names : list name) : nat :=
+  match names with [] => O | y :: rest => if String.eqb x y then O else S (index x rest) end.
+Definition number_of (x : name) : nat := index x states.
 
 Definition differs (run : list int) : bool :=
   match run with
   | [] => true
   | packed :: steps =>
-      negb (same (pick 0 counters packed {bits} 15) (nothing_spent (start {name})) O steps)
+      negb (same (number_of (start {name})) (pick 0 counters packed {bits} 15) (nothing_spent (start {name})) O steps)
   end.
 
 """

@@ -359,7 +359,10 @@ FAULTS: Mapping[str, tuple[str, Table]] = {
     "turn: receives for ever": ("turn_pays", FAULTY["receives in the hub for ever"]),
     "turn: stands still": ("turn_has_no_dead_end", FAULTY["stands still"]),
     "turn: refills what ranks above": ("turn_pays", FAULTY["gives back what ranks above"]),
-    "turn: in flight, and not sent": ("turn_pays", FAULTY["in flight, and not sent"]),
+    "turn: in flight, and not sent": (
+        "turn_has_last_resorts",
+        FAULTY["in flight, and not sent"],
+    ),
     "turn: tools are not run": (
         "turn_runs_its_tools",
         instead(
