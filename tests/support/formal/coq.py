@@ -68,7 +68,12 @@ STEPS = 40
 
 
 LIVELY = 0.9
-"""How often an event comes that may lead to a rung, so that runs are long."""
+"""How often an event comes that may lead to a rung, and facts that let it, so that runs are
+long.
+"""
+
+TRIES = 6
+"""How often they are drawn at most for this."""
 
 
 def packed(counts: Sequence[int]) -> int:
@@ -87,18 +92,27 @@ def fuzzed(table: Table, runs: int, seed: int) -> Iterator[list[int]]:
     lively: dict[str, list[str]] = {state: [] for state in table.states}
     for (event, state), rows in table.ladders.items():
         every_event[state].append(event)
-        if rows[0].target not in table.outcomes:
+        if rows[0].target == table.hub or (
+            state == table.hub and rows[0].target not in table.outcomes
+        ):
             lively[state].append(event)
     for _ in range(runs):
         limits = {name: drawn.choice((0, 1, 2, 3, 3)) for name in table.counters}
         run = Run.at_start(table, limits)
         written = [packed(run.limits)]
+        tries = 0
         while every_event[run.state] and len(written) < 2 * STEPS:
             event = drawn.choice(every_event[run.state])
             if lively[run.state] and drawn.random() < LIVELY:
                 event = drawn.choice(lively[run.state])
             share = drawn.random()
             facts = [name for name in table.found_facts if drawn.random() < share]
+            if run.state == table.hub and tries < TRIES and drawn.random() < LIVELY:
+                row = run.would_take(event, facts)
+                tries += 1
+                if row is None or row.target in table.outcomes:
+                    continue
+            tries = 0
             source = run.state
             row = run.fire(event, facts)
             step = table.events.index(event)
@@ -156,10 +170,10 @@ From Coq Require Import String List Bool ZArith Uint63.
 Import ListNotations.
 From Rungwise Require Import Ladder {name}.
 
-Definition events := {events}.
-Definition states := {states}.
-Definition facts_in_order := {facts}.
-Definition counters := {counters}.
+Definition events : list name := {events}.
+Definition states : list name := {states}.
+Definition facts_in_order : list name := {facts}.
+Definition counters : list name := {counters}.
 
 Open Scope uint63_scope.
 
@@ -187,7 +201,8 @@ Fixpoint place (p : row -> bool) (l : list row) : nat :=
 Lemma place_finds p l : nth_error l (place p l) = find p l.
 Proof. induction l as [|r l IH]; simpl; [reflexivity|]. destruct (p r); [reflexivity|exact IH]. Qed.
 
-Fixpoint same (at_ : nat) (l : limits) (c : configuration) (attempts : nat) (steps : list int) : bool :=
+Fixpoint same (at_ : nat) (l : limits) (c : configuration) (attempts : nat) (steps : list int)
+  : bool :=
   match steps with
   | came :: then_ :: rest =>
       let tried := nth at_ (nth (number came 0 63) ladders []) [] in
@@ -218,7 +233,9 @@ Definition differs (run : list int) : bool :=
   match run with
   | [] => true
   | packed :: steps =>
-      negb (same (number_of (start {name})) (pick 0 counters packed {bits} 15) (nothing_spent (start {name})) O steps)
+      let first := start {name} in
+      let l := pick 0 counters packed {bits} 15 in
+      negb (same (number_of first) l (nothing_spent first) O steps)
   end.
 
 """

@@ -19,7 +19,8 @@ from rungwise.fsm.health.table import HEALTH
 from support.command_line import invoke
 from support.formal.coq import comparison, coq, fuzzed, proved, with_theory
 from support.formal.faults import FAULTY
-from support.tables import redeclaring, replacing, row_of, tampered
+from support.tables import ENTREAT, EXAMPLE, KNOTTY, redeclaring, replacing, row_of, tampered
+from support.uncommon import UNCOMMON
 
 FULL = pytest.mark.full
 SHIPPED: Mapping[str, Table] = {"call": CALL, "turn": TURN, "health": HEALTH}
@@ -182,6 +183,24 @@ def test_coq_proves_the_shipped_tables(tmp_path: Path) -> None:
     checked = coq(tmp_path, "coqchk", "-o", *(f"Rungwise.{name}" for name in SHIPPED))
     assert not checked.wrong
     assert "* Axioms: <none>" in " ".join(checked.said.split())
+
+
+OWN: Mapping[str, Table] = {
+    "small": EXAMPLE,
+    "facts that follow from others": KNOTTY,
+    "a rung less": CALL.without("prefill"),
+    "a rung more": CALL.with_rung(ENTREAT, refused=None),
+    "names that mean something to others": UNCOMMON,
+}
+
+
+@FULL
+@pytest.mark.parametrize("name", OWN)
+def test_coq_proves_the_tables_of_users(name: str, folder: Path) -> None:
+    table = OWN[name]
+    module = f"own_{list(OWN).index(name)}"
+    limits = dict.fromkeys(table.counters, 2)
+    assert not proved(folder, module, coq_of(table, "call", limits)).wrong
 
 
 def effect(**fields: Any) -> Table:
@@ -460,5 +479,5 @@ def test_a_fault_of_the_exporter_is_found_by_the_comparison(fault: str, tmp_path
         wrong = "\n  Row ".join([head, *rows])
     assert wrong != text
     assert not proved(tmp_path, "call", wrong).wrong
-    done = proved(tmp_path, "compared", comparison(CALL, "call", fuzzed(CALL, 1_000, 53)))
+    done = proved(tmp_path, "compared", comparison(CALL, "call", fuzzed(CALL, 2_000, 53)))
     assert "refused by agrees_" in done.wrong
