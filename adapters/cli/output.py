@@ -239,6 +239,21 @@ def write_out(path: str | None, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
 
+def write_file(path: Path, text: str, option: str) -> None:
+    """Write a file, and the folders above it.
+
+    The error of a path that cannot be written names the option that asked for it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except OSError as error:
+        why = error.strerror or error
+        bad_input(f"{option}: {path} cannot be written ({why}): name a folder")
+    except ValueError as error:  # a null byte in the path
+        bad_input(f"{option}: {path} cannot be written ({error}): name a folder")
+
+
 def check_writable(path: str | None) -> None:
     """Refuse a file that cannot be written, before the long work whose result goes there."""
     if path is None:

@@ -16,7 +16,6 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.cli.chains import check_prices, price_list, text_of
 from rungwise.adapters.cli.output import (
-    bad_input,
     counted,
     laid_out,
     note,
@@ -24,6 +23,7 @@ from rungwise.adapters.cli.output import (
     progress_bar,
     put,
     safe,
+    write_file,
 )
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
 from rungwise.adapters.cli.shared_options import (
@@ -190,7 +190,7 @@ def write_scripts(
                 continue
             path = place / name_of(worst)
             script = script_of(worst).to_toml(notes_of(worst))
-            _write(path, f"{head_of(worst, request, path)}\n{script}")
+            write_file(path, f"{head_of(worst, request, path)}\n{script}", "--scripts")
             figure = f"{case.name} {number_text(case.attained or 0)}"
             if not case.is_exact:
                 figure += f" of {number_text(case.value or 0)} at most"
@@ -206,17 +206,6 @@ def name_of(worst: WorstScript) -> str:
     """
     chain = "" if worst.backends == 1 else f"-{worst.backends}-backends"
     return f"worst-{worst.case.name.replace(' ', '-')}{chain}.toml"
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, and the folders above it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except OSError as error:
-        bad_input(f"--scripts: {path} cannot be written ({error.strerror or error}): name a folder")
-    except ValueError as error:  # a null byte in the path
-        bad_input(f"--scripts: {path} cannot be written ({error}): name a folder")
 
 
 @click.command(
@@ -250,6 +239,12 @@ def _write(path: Path, text: str) -> None:
     metavar="DIR",
     help="Write each worst case to this folder as a script for `rungwise serve`.",
 )
+@click.option(
+    "--coq",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the table and the theory to this folder, for Coq to prove.",
+)
 def verify(
     policy: Policy | TurnPolicy | None,
     turn: bool,
@@ -260,25 +255,24 @@ def verify(
     prices: Prices | None,
     exhaustive: bool,
     scripts: str | None,
+    coq: str | None,
 ) -> int:
-    """Prove that every call under a policy ends, and compute its worst case, before any call is
-    made.
+    """Prove that every call under a policy ends, and compute its worst case, before any is made.
 
     The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with
     its verdict, and the most requests, seconds and seconds of waiting, each with the path that
     leads there; with --max-tokens also the most output tokens, and with --input-tokens and prices
-    the most money. Without a policy it covers the default one.
-
-    With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and
-    money, and the certificate of each call follows. A module:POLICY needs no --turn.
+    the most money. Without a policy it covers the default one. With --turn it covers turns: it
+    bounds calls, requests, seconds, tool runs, output tokens and money, and the certificate of each
+    call follows. A module:POLICY needs no --turn.
 
     With --scripts, each worst case becomes a script for the chain of --backends, or for one, two
     and three backends. Serve it, point a client with that policy at it, and watch the call spend
     exactly that, without the resends that no server can bring about. Comments at the top of each
     file explain how. Existing files are replaced; stderr names all that are written.
 
-    The proof goes row by row, for all limits at once. A walk over the machine, with each limit at
-    most 1, cross-checks it.
+    The proof goes row by row, for all limits at once. A walk with each limit at most 1 cross-checks
+    it. With --coq, Coq does so too: see the comments at the top of the table that is written.
 
     \b
     Exit codes:
@@ -289,11 +283,10 @@ def verify(
     \b
     Examples:
       rungwise verify
-      rungwise verify policy.toml --backends 3
       rungwise verify policy.toml --json > certificate.json
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
       rungwise verify turn.toml --turn
-      rungwise verify policy.toml --scripts worst
+      rungwise verify policy.toml --backends 3 --scripts worst --coq proof
     """
     policy = policy or default_of(turn=turn)
     prices = price_list(prices).dearest
@@ -309,7 +302,17 @@ def verify(
     put(_as_json(certificate, worst) if as_json else _as_text(certificate, worst))
     if scripts is not None and certificate.ok:
         write_scripts(scripts, policy, _served_cases(policy, request, backends), request)
+    if coq is not None:
+        _write_proof(Path(coq), policy, certificate.limits)
     return 0 if certificate.ok else 1
+
+
+def _write_proof(folder: Path, policy: Policy | TurnPolicy, limits: Mapping[str, int]) -> None:
+    """Write what Coq checks into a folder."""
+    from rungwise.fsm.analysis.certificate.shown.coq import files_of
+
+    for name, text in files_of(policy, limits).items():
+        write_file(folder / name, text, "--coq")
 
 
 def _served_cases(

@@ -48,6 +48,7 @@ SHELL: Final = (
     "python3 -m venv ",
     "export ",
     "curl ",
+    "cd proof && coqc ",
     "key=$(openssl ",
     "uvicorn ",
     "pytest",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rungwise.fsm.analysis.certificate.enactment import links_of
+from rungwise.fsm.analysis.certificate.shown.coq import coq_of
 from rungwise.fsm.analysis.certificate.shown.settings import (
     fields_of,
     says_of,
@@ -65,7 +66,7 @@ CHAINS = (1, 2, 3)
 
 
 def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
-    """Write the pictures, certificates and README blocks of a call and of its turn.
+    """Write the pictures, certificates, proofs and README blocks of a call and of its turn.
 
     Return the names of the files that changed.
     """
@@ -111,6 +112,9 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
     yield from _pictures(turn, OF_TURNS)
     for name, format, view in PICTURES:
         yield name.format(name=HEALTH.name, of=OF_HEALTH), render(HEALTH, format, view)
+    yield "call.v", coq_of(call.table, "call")
+    yield "turn.v", coq_of(TURN, "turn")
+    yield "health.v", coq_of(HEALTH, "health")
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         yield EXPLANATION, fill(explanation, _blocks(call, turn))

@@ -48,7 +48,7 @@ def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
         f"health{each}"
         for each in (".mmd", ".svg", ".dot", "-ladder.mmd", "-ladder.svg", "-rows.md")
     ]
-    names += ["certificate.md", "turn-certificate.md"]
+    names += ["call.v", "turn.v", "health.v", "certificate.md", "turn-certificate.md"]
     assert write_all(made) == names
     assert sorted(path.name for path in made.iterdir()) == sorted(names)
     assert drift(made) == []
