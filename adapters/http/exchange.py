@@ -129,9 +129,8 @@ class Exchange:
     began: float = 0.0  # on that clock
     # the backend with the key that its function has returned, if it has one, or what that raised
     keyed: Backend | Exception | None = None
-    # whether it is several requests, and whether the provider may have more of it to fetch
-    polls = False
-    has_rest = False
+    polls = False  # whether it is several requests
+    has_rest = False  # whether the provider may have more of it to fetch
     # the headers of the response
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)
     decoder: Decoder | None = field(default=None, init=False)
@@ -394,9 +393,8 @@ class Exchange:
             # report.
             tokens = max(reply.usage.output_tokens, self._least)
             reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
-        # A finish reason may have come with each piece, and not only with the last.
         is_cut = reply.interrupted or (self._has_lost_end and reply.stop_reason in _SOUND)
         if self._overran and is_cut and reply.failure is None:
-            # We cut it at the cap, where the provider should have.
+            # We cut it at the cap, as the provider should have, whatever each of its pieces said.
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)

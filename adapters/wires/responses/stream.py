@@ -274,8 +274,7 @@ class ResponsesDecoder(StreamDecoder):
         if index not in item.refusals:
             item.refusals[index] = GatheredText()
             self.assembly.held += _WEIGHT
-        if whole := text_in(value, "refusal"):
-            self.assembly.refuse(item.refusals[index], whole, is_whole=True)
+        self.assembly.refuse(item.refusals[index], text_in(value, "refusal"), is_whole=True)
         self.assembly.refuse(item.refusals[index], text_in(value, "delta"))
 
     def _take_content(self, value: Mapping[str, Any]) -> None:

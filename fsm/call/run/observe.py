@@ -179,9 +179,7 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
     if event in ("came_empty", "only_reasoned") and was_doubted:
         event = "answered"  # the backend had called the text whole, and nothing follows it
     may_hide = event == "answered" and resolved.link.hides_cuts
-    if may_hide and _may_be_cut(read, proposal, transcript):
-        return "truncated"
-    return event
+    return "truncated" if may_hide and _may_be_cut(read, proposal, transcript) else event
 
 
 def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> bool:

@@ -94,10 +94,12 @@ class Assembly(Generic[I]):
             piece: what comes now.
             is_whole: whether that is all of it, as its protocol sends it behind the pieces.
         """
+        if not piece:
+            return
         self.unshown -= refusal.size
         if is_whole:
             refusal.settle(piece)
-        elif piece:
+        else:
             refusal.add([piece])
         self.unshown += refusal.size
 
