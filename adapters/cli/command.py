@@ -25,7 +25,18 @@ try:
 except KeyboardInterrupt:  # before main() runs, nothing else can catch it
     sys.exit(130)
 
-_HERE: Final = ("ask", "check", "diagram", "diff", "fuzz", "health", "proxy", "serve", "verify")
+_HERE: Final = (
+    "ask",
+    "check",
+    "completion",
+    "diagram",
+    "diff",
+    "fuzz",
+    "health",
+    "proxy",
+    "serve",
+    "verify",
+)
 COMMANDS: Final[Mapping[str, str]] = {
     **{name: f"rungwise.adapters.cli.{name}" for name in _HERE},
     **{name: f"rungwise.adapters.cli.durable.{name}" for name in ("batch", "calls", "worker")},
