@@ -25,18 +25,7 @@ try:
 except KeyboardInterrupt:  # before main() runs, nothing else can catch it
     sys.exit(130)
 
-_HERE: Final = (
-    "ask",
-    "check",
-    "completion",
-    "diagram",
-    "diff",
-    "fuzz",
-    "health",
-    "proxy",
-    "serve",
-    "verify",
-)
+_HERE: Final = ("ask", "check", "diagram", "diff", "fuzz", "health", "proxy", "serve", "verify")
 COMMANDS: Final[Mapping[str, str]] = {
     **{name: f"rungwise.adapters.cli.{name}" for name in _HERE},
     **{name: f"rungwise.adapters.cli.durable.{name}" for name in ("batch", "calls", "worker")},
@@ -45,6 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         for name in ("explain", "odds", "stats", "tune")
     },
     "rates": "rungwise.adapters.cli.journals.odds",
+    "completion": "rungwise.adapters.cli.command",
     "demo": "rungwise.adapters.demo.command",
 }
 """The module of each command, imported when the command runs."""
@@ -145,3 +135,22 @@ def main(context: click.Context) -> None:
         put(context.get_help() + "\n")
     elif context.invoked_subcommand not in MAY_WRITE_FILES:
         require_stdout()
+
+
+@click.command(short_help="Write what bash, zsh or fish reads to complete commands and options.")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Write a script for SHELL to stdout. The shell that reads it completes commands, options and
+    their values.
+
+    \b
+    Examples:
+      rungwise completion bash >> ~/.bashrc
+      rungwise completion zsh >> ~/.zshrc
+      rungwise completion fish > ~/.config/fish/completions/rungwise.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    writer = get_completion_class(shell)
+    assert writer is not None
+    put(writer(main, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source() + "\n")
