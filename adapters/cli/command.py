@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         for name in ("explain", "odds", "stats", "tune")
     },
     "rates": "rungwise.adapters.cli.journals.odds",
+    "completion": "rungwise.adapters.cli.command",
     "demo": "rungwise.adapters.demo.command",
     "exam": "rungwise.adapters.exam.command",
 }
@@ -135,3 +136,22 @@ def main(context: click.Context) -> None:
         put(context.get_help() + "\n")
     elif context.invoked_subcommand not in MAY_WRITE_FILES:
         require_stdout()
+
+
+@click.command(short_help="Write what bash, zsh or fish reads to complete commands and options.")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Write a script for SHELL to stdout. The shell that reads it completes commands, options and
+    their values.
+
+    \b
+    Examples:
+      rungwise completion bash >> ~/.bashrc
+      rungwise completion zsh >> ~/.zshrc
+      rungwise completion fish > ~/.config/fish/completions/rungwise.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    writer = get_completion_class(shell)
+    assert writer is not None
+    put(writer(main, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source() + "\n")

@@ -24,6 +24,7 @@ from rungwise.adapters.cli.command import main as rungwise_command
 ROOT: Final = Path(__file__).parents[2]
 PICTURES: Final = "diagrams"
 COMMANDS: Final = "reference/commands.md"
+CHANGELOG: Final = "changelog.md"
 COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 UPWARD: Final = re.compile(r"\]\(\.\./([^)]+)\)")
 TOOLS: Final = {"zensical": ("build", "--strict", "--clean"), "mkdocs": ("build", "--strict")}
@@ -44,6 +45,8 @@ def gather(folder: Path) -> Path:
         path.write_text(
             link_names(COMMENT.sub("", path.read_text(encoding="utf-8"))), encoding="utf-8"
         )
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (pages / CHANGELOG).write_text(changes.replace("](docs/pages/", "]("), encoding="utf-8")
     shutil.copy(ROOT / "docs/mkdocs.yml", folder)
     return folder / "mkdocs.yml"
 
