@@ -187,7 +187,16 @@ def _quota_of(value: object, where: str) -> Quota:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
-_KEYS: Final = ("api", "model", "base_url", "key_env", "prices", "quota", "parameters", "background")
+_KEYS: Final = (
+    "api",
+    "model",
+    "base_url",
+    "key_env",
+    "prices",
+    "quota",
+    "parameters",
+    "background",
+)
 _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 

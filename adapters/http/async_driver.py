@@ -87,6 +87,9 @@ class AsyncDriver(Driver):
                     if send is None:
                         break
                     sharing.sent(send)
+                    # a reattach that could not go out has led elsewhere
+                    if last is not None and last.has_rest and send.rung != REATTACH.name:
+                        await self._give_up(last)
                     for event in call.drain():
                         yield event
                     last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)

@@ -224,6 +224,9 @@ class SyncDriver(Driver):
                     if send is None:
                         break
                     sharing.sent(send)
+                    # a reattach that could not go out has led elsewhere
+                    if last is not None and last.has_rest and send.rung != REATTACH.name:
+                        self._give_up(last)
                     yield from call.drain()
                     last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
                     follow = self._in_background if exchange.polls else self._exchange

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 import rungwise
-from rungwise import Budget, Cancellation, Client, Limits, Policy, Text, Timeouts
+from rungwise import Budget, Cancellation, Client, Limits, Policy, Quota, Text, Timeouts, Waits
 from rungwise.adapters.http import async_driver, background
 from rungwise.testing import Clocks, testing
 from support.kept_server import PROMPT, KeptServer
@@ -64,10 +64,11 @@ def test_by_the_deadline(mode: str, api: str) -> None:
 def test_by_a_cancellation_in_a_stream(api: str) -> None:
     cancellation = Cancellation()
     with silent(api) as server, Client(kept(server)) as client:
+        events = client.stream("Where?", cancellation=cancellation)
+        next(event for event in events if isinstance(event, Text))
+        cancellation.cancel()
         with pytest.raises(rungwise.Cancelled):
-            for event in client.stream("Where?", cancellation=cancellation):
-                if isinstance(event, Text):
-                    cancellation.cancel()
+            list(events)
         assert is_given_up(server)
 
 
@@ -148,6 +149,37 @@ def test_by_a_fallback(mode: str) -> None:
         assert ask(client, mode).backend == "second"
     assert is_given_up(first)
     assert second.cancels == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_by_a_fallback_because_the_quota_does_not_let_its_rest_be_fetched(mode: str) -> None:
+    with (
+        KeptServer(TOKENS, cuts=[1100]) as first,
+        KeptServer(TOKENS) as second,
+        testing(),
+        Client(
+            [kept(first, quota=Quota(requests_per_minute=1)), kept(second, "second")],
+            policy=Policy(waits=Waits(longest_asked=1.0)),
+        ) as client,
+    ):
+        assert ask(client, mode).backend == "second"
+    assert is_given_up(first)
+    assert [path for _, path, _ in first.asked if "starting_after" in path] == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_rest_of_a_reply_needs_no_tokens_of_the_quota(mode: str) -> None:
+    quota = Quota(tokens_per_minute=564)  # what one request needs, and hardly more
+    policy = Policy(waits=Waits(longest_asked=0.01))
+    with (
+        KeptServer(TOKENS, cuts=[1100]) as server,
+        testing(),
+        Client(kept(server, quota=quota), policy=policy) as client,
+    ):
+        result = ask(client, mode, max_tokens=550)
+    assert result.text == "".join(TOKENS)
+    assert [method for method, _, _ in server.asked] == ["POST", "GET"]
+    assert server.cancels == []
 
 
 @pytest.mark.parametrize("mode", MODES)
