@@ -124,12 +124,22 @@ def chain_in(
             own["quota"] = _quota_of(table["quota"], where)
         if "parameters" in table:
             own["parameters"] = table["parameters"]
+        if "background" in table:
+            own["background"] = table["background"]
         settings.append(own)
     try:
         chain = chain_of(targets, prices)
     except click.ClickException as error:
         raise ConfigurationError(f"chain.{name}: {error.message}") from None
-    return [attrs.evolve(backend, **own) for backend, own in zip(chain, settings, strict=True)]
+    backends = []
+    for number, (backend, own) in enumerate(zip(chain, settings, strict=True), 1):
+        if "background" in own and "background" not in attrs.fields_dict(type(backend)):
+            raise ConfigurationError(
+                f"chain.{name}: backend {number}: only the APIs responses and interactions go on "
+                f"in the background, not {backend.API}; leave background out"
+            )
+        backends.append(attrs.evolve(backend, **own))
+    return backends
 
 
 def _listed_target(table: Mapping[str, Any], where: str, *, is_fallback: bool) -> Target:
@@ -143,7 +153,7 @@ def _listed_target(table: Mapping[str, Any], where: str, *, is_fallback: bool) -
             raise ConfigurationError(
                 f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}"
             )
-        if key in ("prices", "quota", "parameters") or (
+        if key in ("prices", "quota", "parameters", "background") or (
             key == "key_env" and _is_list_of_names(value)
         ):
             continue
@@ -177,7 +187,16 @@ def _quota_of(value: object, where: str) -> Quota:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
-_KEYS: Final = ("api", "model", "base_url", "key_env", "prices", "quota", "parameters")
+_KEYS: Final = (
+    "api",
+    "model",
+    "base_url",
+    "key_env",
+    "prices",
+    "quota",
+    "parameters",
+    "background",
+)
 _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 

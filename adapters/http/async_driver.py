@@ -55,6 +55,8 @@ class AsyncDriver(Driver):
             pass
         return call.result
 
+    # `place` waits for other calls, not for the backend: no limit of an attempt counts. Before an
+    # attempt goes out, the last one is given up if the reattach meant for it has led elsewhere.
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
@@ -75,7 +77,6 @@ class AsyncDriver(Driver):
                 if not is_ready:
                     call.sending(self.when_late(send))
                     break
-                # This waits for other calls, not for the backend: no limit of an attempt counts.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     if has_place:
                         admitted = await sharing.aadmit(call, send, keyed)
@@ -87,6 +88,8 @@ class AsyncDriver(Driver):
                     if send is None:
                         break
                     sharing.sent(send)
+                    if last is not None and last.has_rest and send.rung != REATTACH.name:
+                        await self._give_up(last)
                     for event in call.drain():
                         yield event
                     last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
@@ -95,8 +98,7 @@ class AsyncDriver(Driver):
                         async for event in events:
                             yield event
                 keyed = None
-                reply = exchange.reply()
-                came = call.settle(reply)
+                came = call.settle(reply := exchange.reply())
                 await sharing.asettle(seen_of(came, exchange), came, exchange.received)
                 send = await self._receive(exchange, reply, send, call)
                 is_fresh = needs_fresh(reply, is_fresh)

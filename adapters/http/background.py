@@ -165,7 +165,7 @@ class BackgroundExchange(Exchange):
             self.generation = value["id"]
             self._poll(self._next_pause)
             self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)
-        else:
+        elif value:  # or it has broken off
             self.has_ended = True
 
     def _poll(self, pause: float) -> None:

@@ -194,6 +194,8 @@ class SyncDriver(Driver):
             pass
         return call.result
 
+    # `place` waits for other calls, not for the backend: no limit of an attempt counts. Before an
+    # attempt goes out, the last one is given up if the reattach meant for it has led elsewhere.
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = None
@@ -212,7 +214,6 @@ class SyncDriver(Driver):
                 if call.spending.share is not None and not self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
-                # This waits for other calls, not for the backend: no limit of an attempt counts.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     if has_place:
                         admitted = sharing.admit(call, send, keyed)
@@ -224,6 +225,8 @@ class SyncDriver(Driver):
                     if send is None:
                         break
                     sharing.sent(send)
+                    if last is not None and last.has_rest and send.rung != REATTACH.name:
+                        self._give_up(last)
                     yield from call.drain()
                     last = exchange = self.exchange(send, call, keyed, last, is_fresh=is_fresh)
                     follow = self._in_background if exchange.polls else self._exchange

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -93,6 +93,8 @@ class KeptServer:
         refusals: for each GET in turn, the status of an error; None for none.
         api: `responses` or `interactions`.
         polls: how often a whole reply is polled before it is there.
+        stays_open: whether a stream that would break off stays open and silent instead.
+        hangs: whether a request to cancel is never answered.
     """
 
     tokens: list[str]
@@ -100,9 +102,12 @@ class KeptServer:
     refusals: list[int | None] = field(factory=list)
     polls: int = 0
     api: str = "responses"
+    stays_open: bool = False
+    hangs: bool = False
     asked: list[tuple[str, str, dict[str, Any]]] = field(factory=list)
     charged: int = 0
     kept: dict[str, Kept] = field(factory=dict)
+    _over: Event = field(factory=Event)
     _server: Any = None
 
     def __enter__(self) -> KeptServer:
@@ -127,6 +132,7 @@ class KeptServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -138,6 +144,12 @@ class KeptServer:
     def requests(self) -> list[str]:
         return [f"{method} {path}" for method, path, _ in self.asked]
 
+    @property
+    def cancels(self) -> list[str]:
+        """The requests to cancel, by the id of the reply."""
+        paths = [path for method, path, _ in self.asked if method == "POST"]
+        return [path.split("/")[-2] for path in paths if path.endswith("/cancel")]
+
     def answer(self, handler: Any, method: str, body: dict[str, Any]) -> None:
         self.asked.append((method, handler.path, body))
         place = urlsplit(handler.path)
@@ -145,6 +157,8 @@ class KeptServer:
         if method == "POST" and place.path.endswith("/cancel"):
             kept = self.kept[place.path.split("/")[-2]]
             kept.is_cancelled = True
+            if self.hangs:
+                self._over.wait()
             _send(handler, 200, kept.body("cancelled"))
             return
         if method == "POST":
@@ -179,6 +193,8 @@ class KeptServer:
         handler.send_header("content-length", str(len(data) + (cut is not None)))
         handler.end_headers()
         handler.wfile.write(data[:cut])
+        if cut is not None and self.stays_open:
+            self._over.wait()
         if cut is not None:
             handler.close_connection = True
 

@@ -152,15 +152,17 @@ class Sender:
         for end in (context.reserved.ends_after, spending.limit):
             if end is not None:
                 longest = min(longest, end - spending.elapsed - LEFT_OVER)
-        prompt = self._proposer.counter.prompt(send.messages, send.added_tokens)
-        cap = send.max_tokens
-        if cap is None:
-            cap = context.policy.base_cap
+        tokens = 0  # to fetch the rest of a reply: it has taken its own
+        if send.rung != REATTACH.name:
+            cap = send.max_tokens
+            if cap is None:
+                cap = context.policy.base_cap
+            tokens = self._proposer.counter.prompt(send.messages, send.added_tokens) + cap
         chain = context.chain
         keys: tuple[int, ...] = (chain.key,)
         if self._proposer.arrives():
             keys += chain.keys_left
-        return Needs(backend=chain.index, keys=keys, tokens=prompt + cap, longest=max(longest, 0.0))
+        return Needs(backend=chain.index, keys=keys, tokens=tokens, longest=max(longest, 0.0))
 
     @property
     def _waiting(self) -> Proposal:

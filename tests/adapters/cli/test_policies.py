@@ -330,6 +330,24 @@ def test_a_chain_may_give_a_backend_parameters() -> None:
         chain_in("a", [{**place, "parameters": "flex"}], lambda model: None)
 
 
+@pytest.mark.parametrize("api", ["responses", "interactions"])
+def test_a_chain_may_ask_a_backend_in_the_background(api: str) -> None:
+    place = {"model": "m", "base_url": "http://localhost:1/v1", "api": api}
+    on, off = chain_in("a", [{**place, "background": True}, place], lambda model: None)
+    assert on.background
+    assert not off.background
+    with pytest.raises(rungwise.ConfigurationError, match="background must be True or False"):
+        chain_in("a", [{**place, "background": "yes"}], lambda model: None)
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic", "ollama"])
+def test_a_chain_says_who_cannot_be_asked_in_the_background(api: str) -> None:
+    table = {"model": "m", "base_url": "http://localhost:1/v1", "api": api, "background": True}
+    says = r"chain\.a: backend 1: only the APIs responses and interactions .*; leave background out"
+    with pytest.raises(rungwise.ConfigurationError, match=says):
+        chain_in("a", [table], lambda model: None)
+
+
 def quota_in(quota: Any) -> rungwise.Quota:
     table = {"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}
     return chain_in("a", [table], lambda model: None)[0].quota
