@@ -72,10 +72,14 @@ class BackgroundExchange(Exchange):
     # whether the provider was asked to keep the reply
     _is_kept: bool = field(default=False, init=False)
     _is_whole: bool = field(default=False, init=False)  # whether it is polled from now on
+    # whether the attempt that it goes on with was another process's
+    _is_lost: bool = field(default=False, init=False)
 
     def take_up(self, before: Exchange | None) -> None:
         """Go on where another attempt has stopped."""
-        assert isinstance(before, BackgroundExchange)
+        if not isinstance(before, BackgroundExchange):
+            self._is_lost = True
+            return
         self.generation = before.generation
         self._kept = before._kept
         self._is_whole = before._is_whole
@@ -96,6 +100,8 @@ class BackgroundExchange(Exchange):
     def encode(self, send: Send) -> HttpRequest:
         """Write the next request of the attempt."""
         self.polls = False
+        if self._is_lost:
+            raise ConnectionError("the process that had asked for the reply is gone")
         if self.generation is None:
             self._is_kept = self._backend().keeps_for(send)
             return super().encode(send)
