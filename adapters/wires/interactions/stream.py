@@ -59,8 +59,9 @@ from rungwise.fsm.values.usage import Usage
 
 _EVENT: Final = frozenset({"event_type", "index", "delta", "event_id", "type"})
 """All members of an event with a piece of text; its reader may add the type."""
-_VOLATILE: Final = re.compile(rb'"event_id": ?"([^"\\]*)"')
+_VOLATILE: Final = re.compile(rb'"event_id": ?"[^"\\]*"')
 """What differs in each event besides its text."""
+_ID: Final = re.compile(rb'"event_id": ?"([^"\\]*)"')
 _ABOUT: Final = ("id", "created", "model", "status", NATIVE, "service_tier", "error", "errors")
 """The members of an interaction that count, besides its steps and its usage."""
 _MOST_STEPS: Final = 100_000
@@ -78,8 +79,8 @@ class InteractionsDecoder(BlockDecoder):
     CALLS = ("function_call",)
     STOP_REASONS = STOP_REASONS
 
-    _events: EventReader = field(init=False)
-    _last_id: str | None = field(default=None, init=False)  # of an event
+    _alike: AlikeLines = field(init=False)  # with the last event that was not parsed
+    _last: Any = field(default=None, init=False)  # the last one that was, if it came behind that
     _about: dict[str, Any] = field(factory=dict, init=False)  # the interaction, without its steps
     _report: Mapping[str, Any] = field(factory=dict, init=False)  # of the tokens so far
     _usage: Usage | None = field(default=None, init=False)  # the most that any report has counted
@@ -95,22 +96,15 @@ class InteractionsDecoder(BlockDecoder):
 
     @property
     def cursor(self) -> str | None:
-        """Return the id of the last event."""
-        found = _VOLATILE.search(self._events.take_last_alike())
+        """Return the id of the last event; None if it has none."""
+        found = _ID.search(self._alike.last)
         if found is not None:
-            self._last_id = found[1].decode()
-        return self._last_id
-
-    def _note_id(self, value: Mapping[str, Any]) -> None:
-        """Note the id of an event."""
-        self._events.take_last_alike()  # which came before
-        self._last_id = text_in(value, "event_id") or self._last_id
+            return found[1].decode()
+        return text_in(self._last, "event_id") or None
 
     def _make_reader(self) -> EventReader:
-        self._events = EventReader(
-            ignores_names=True, names_types=True, alike=AlikeLines(_VOLATILE)
-        )
-        return self._events
+        self._alike = AlikeLines(_VOLATILE)
+        return EventReader(ignores_names=True, names_types=True, alike=self._alike)
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text or reasoning of an event that holds nothing else.
@@ -124,7 +118,8 @@ class InteractionsDecoder(BlockDecoder):
                 return None
             if len(delta) != 2 or not value.keys() <= _EVENT:
                 return None
-            self._note_id(value)
+            self._last = value
+            self._alike.last = b""
             if delta["type"] == "text":
                 text = delta["text"]
                 return ((Text, index), text) if isinstance(text, str) else None
@@ -144,7 +139,8 @@ class InteractionsDecoder(BlockDecoder):
         is_error: bool,
     ) -> None:
         """Take the object of any other event."""
-        self._note_id(value)
+        self._last = value
+        self._alike.last = b""
         kind = value.get("event_type") or value.get("type")
         if is_error or kind == "error" or (kind is None and value.get("error")):
             if mapping_of(value.get("error")):
