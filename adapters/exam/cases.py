@@ -79,7 +79,7 @@ class ExamCase:
 
 def healthy(wanted: Wanted) -> ScriptedReply:
     """Return the whole answer, or what of it a request has not got yet."""
-    return ScriptedReply(text=rest_of(wanted.said, wanted.answer))
+    return ScriptedReply(text=rest_of(wanted.prefix, wanted.answer))
 
 
 def _scripted(given: Mapping[str, Any], wanted: Wanted) -> ScriptedReply:

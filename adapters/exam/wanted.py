@@ -54,9 +54,9 @@ class Wanted:
         return _schema_in(self.body)
 
     @property
-    def said(self) -> str:
+    def prefix(self) -> str:
         """Return the beginning of the answer that it gives back; "" for none."""
-        return _said_in(self.body)
+        return _prefix_in(self.body)
 
     @property
     def answer(self) -> str:
@@ -96,11 +96,11 @@ def _values(value: object, depth: int = 0) -> Iterator[object]:
         yield from _values(each, depth + 1)
 
 
-def _said_in(body: Mapping[str, Any]) -> str:
+def _prefix_in(body: Mapping[str, Any]) -> str:
     """Return the longest beginning of the answer that a body gives back."""
     texts = [each for each in _values(body) if isinstance(each, str)]
-    said = [text.strip() for text in texts if rest_of(text) != ANSWER]
-    return max(said, key=len, default="")
+    prefixes = [text.strip() for text in texts if rest_of(text) != ANSWER]
+    return max(prefixes, key=len, default="")
 
 
 def _tool_in(body: Mapping[str, Any]) -> str:

@@ -59,8 +59,7 @@ class AsyncDriver(Driver):
     # attempt goes out, the last one is given up if the reattach meant for it has led elsewhere.
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange = None
-        last = None
+        exchange = last = None
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -98,7 +97,8 @@ class AsyncDriver(Driver):
                         async for event in events:
                             yield event
                 keyed = None
-                came = call.settle(reply := exchange.reply())
+                reply = exchange.reply()
+                came = call.settle(reply)
                 await sharing.asettle(seen_of(came, exchange), came, exchange.received)
                 send = await self._receive(exchange, reply, send, call)
                 is_fresh = needs_fresh(reply, is_fresh)

@@ -393,8 +393,8 @@ class Exchange:
             # report.
             tokens = max(reply.usage.output_tokens, self._least)
             reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
-        is_cut = reply.interrupted or (self._has_lost_end and reply.stop_reason in _SOUND)
-        if self._overran and is_cut and reply.failure is None:
+        seems_whole = self._overran and self._has_lost_end and reply.stop_reason in _SOUND
+        if self._overran and (reply.interrupted or seems_whole) and reply.failure is None:
             # We cut it at the cap, as the provider should have, whatever each of its pieces said.
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)

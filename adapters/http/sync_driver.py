@@ -127,7 +127,7 @@ class Driver:
             began=now,
             keyed=with_key,
         )
-        if isinstance(exchange, BackgroundExchange) and send.rung == REATTACH.name:
+        if send.rung == REATTACH.name and isinstance(exchange, BackgroundExchange):
             exchange.take_up(last)
         return exchange
 

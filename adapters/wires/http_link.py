@@ -294,14 +294,15 @@ class HttpLink(Backend, ABC):
         if after is not None:
             joint = "&" if query else "?"
             query = f"{query}{joint}stream=true&{self.AFTER}={quote(after, safe='')}"
-        return self.question(self._kept_at(generation) + query)
+        return self.question(self._reply_url(generation) + query)
 
     def given_up(self, generation: str) -> HttpRequest:
         """Write the request that ends a reply that the provider goes on with."""
-        url = f"{self._kept_at(generation)}/cancel{self._endpoint.query}"
+        url = f"{self._reply_url(generation)}/cancel{self._endpoint.query}"
         return evolve(self.question(url), method="POST")
 
-    def _kept_at(self, generation: str) -> str:
+    def _reply_url(self, generation: str) -> str:
+        """Return the URL of a reply that the provider keeps."""
         return f"{self.root}{self.PATH}/{quote(generation, safe='')}"
 
     @property

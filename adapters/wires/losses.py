@@ -41,7 +41,7 @@ _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 """Those that are read of the result of a tool besides."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
 def _read() -> Mapping[str, frozenset[str]]:
     """Return which members of each kind of part and tool Rungwise reads, in any protocol's form.
 

@@ -206,20 +206,13 @@ def test_a_picture_is_reserved_as_a_picture_before_it_is_sent() -> None:
     with EmbeddedProvider(meter) as provider:
         client = client_of(provider)
         small = Policy(budget=Budget(money=1.5))
-        refused = outcome_of(
-            lambda: client.call(message_list(message), max_tokens=10, policy=small)
-        )
+        refused = outcome_of(lambda: client.call([message], max_tokens=10, policy=small))
         assert (refused.outcome, meter.bodies) == ("over_budget", [])
         large = Policy(budget=Budget(money=2.5))
-        result = client.call(message_list(message), max_tokens=10, policy=large)
+        result = client.call([message], max_tokens=10, policy=large)
     assert result.outcome == "done"
     assert len(meter.bodies) == 1
     assert result.cost == pytest.approx(1.7)
-
-
-def message_list(message: Any) -> list[Any]:
-    """Return a conversation of one message."""
-    return [message]
 
 
 # options that are dropped

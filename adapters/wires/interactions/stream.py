@@ -159,6 +159,7 @@ class InteractionsDecoder(BlockDecoder):
             index = index_of(value.get("index"))
             if self.assembly.items.at(index) is None:
                 self._early.add(index)
+                self.assembly.held += weight_of(data)
             self._end(index)
             self._count(value.get("usage"))
         elif kind == "interaction.created":
@@ -181,6 +182,7 @@ class InteractionsDecoder(BlockDecoder):
         earlier = self._about.get("id", interaction.get("id"))
         if self.assembly.items.all and interaction.get("id") != earlier:
             self.start_over()
+            self._early.clear()
             self._checkpoint = None
         self._take_about(interaction)
 

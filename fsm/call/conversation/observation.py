@@ -225,12 +225,6 @@ class Observation:
         return self.evidence.event
 
     @property
-    def keeps_running(self) -> bool:
-        """Tell whether its provider goes on with it, and keeps it to be fetched."""
-        failure = self.failure
-        return failure is not None and failure.generation is not None and not self.unsays
-
-    @property
     def is_answer(self) -> bool:
         """Tell whether it is a success."""
         return self.evidence.event in ANSWERS

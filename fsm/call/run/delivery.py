@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
@@ -26,7 +27,7 @@ class Delivery:
         self._shown = shown
         self._events: list[StreamEvent] = []
         # the filter as it was before it was closed, and what it handed out then
-        self._closed: tuple[ReplyFilter, list[StreamEvent]] | None = None
+        self._closed: tuple[ReplyFilter, Sequence[StreamEvent]] | None = None
 
     @property
     def delivered(self) -> str:
@@ -51,7 +52,7 @@ class Delivery:
         before = None
         if failure is not None and failure.generation is not None:
             before = deepcopy(self.filter)
-        held: list[StreamEvent] = list(self.filter.close())
+        held = self.filter.close()
         self._events += held
         if before is not None:
             self._closed = (before, held)

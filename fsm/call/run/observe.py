@@ -221,9 +221,9 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
         return "reasoning_truncated"
     if is_cut:
         return "json_truncated" if expects_json else "truncated"
-    by_stop = _BY_STOP_WITHOUT_CALLS.get(reply.stop_reason)
-    if by_stop and not (reply.has_own_answer and reply.stop_reason == "tool_calls"):
-        return by_stop  # what an own answer asks for is no function: an action on a screen, say
+    asks_for_other = reply.stop_reason == "tool_calls" and reply.has_own_answer  # than functions
+    if reply.stop_reason in _BY_STOP_WITHOUT_CALLS and not asks_for_other:
+        return _BY_STOP_WITHOUT_CALLS[reply.stop_reason]
     if reply.has_own_answer or not read.is_blank:
         return "answered"
     if reply.has_media:

@@ -22,11 +22,11 @@ class Done:
     """Hold what Coq said.
 
     Arguments:
-        said: what went to stdout.
+        output: what it said; of a failed run, on stdout alone.
         wrong: what went to stderr; empty if all is proved.
     """
 
-    said: str
+    output: str
     wrong: str
 
 

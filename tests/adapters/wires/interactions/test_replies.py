@@ -291,3 +291,41 @@ def test_indexes_may_be_missing() -> None:
     bare = [{name: each for name, each in one.items() if name != "index"} for one in STREAM[12:14]]
     reply, _ = read(begun(), *bare, completed(status="completed"))
     assert reply.text == "Herons "
+
+
+# steps that end before they begin
+
+
+def event_line(**members: Any) -> bytes:
+    return b"data: %b\n\n" % json.dumps(members).encode()
+
+
+def test_ends_of_steps_that_never_began_count_as_held() -> None:
+    decoder = BACKEND.decoder({})
+    begun = decoder.size
+    for number in range(1_000):
+        decoder.feed(event_line(event_type="step.stop", index=number))
+    assert decoder.size - begun > 1_000 * 20
+
+
+def test_what_came_before_another_interaction_leaves_no_doubt_about_it() -> None:
+    def created(id: str) -> bytes:
+        return event_line(event_type="interaction.created", interaction={"id": id})
+
+    start = {"type": "model_output"}
+    decoder = BACKEND.decoder({})
+    for data in (
+        created("a"),
+        event_line(event_type="step.stop", index=0),
+        event_line(event_type="step.delta", index=1, delta={"type": "text", "text": "No."}),
+        created("b"),
+        event_line(event_type="step.delta", index=0, delta={"type": "text", "text": "Herons "}),
+        event_line(event_type="step.start", index=0, step=start),
+        event_line(event_type="step.delta", index=0, delta={"type": "text", "text": "nest."}),
+        event_line(
+            event_type="interaction.completed", interaction={"id": "b", "status": "completed"}
+        ),
+    ):
+        decoder.feed(data)
+    reply = decoder.close()
+    assert (reply.text, reply.stop_reason) == ("Herons nest.", "stop")

@@ -179,10 +179,10 @@ def test_coq_proves_the_shipped_tables(tmp_path: Path) -> None:
         text = coq_of(table, name, limits)
         done = proved(tmp_path, name, text)
         assert not done.wrong
-        assert done.said.count(CLOSED) == text.count("Print Assumptions") >= 7
+        assert done.output.count(CLOSED) == text.count("Print Assumptions") >= 7
     checked = coq(tmp_path, "coqchk", "-o", *(f"Rungwise.{name}" for name in SHIPPED))
     assert not checked.wrong
-    assert "* Axioms: <none>" in " ".join(checked.said.split())
+    assert "* Axioms: <none>" in " ".join(checked.output.split())
 
 
 OWN: Mapping[str, Table] = {
