@@ -2,6 +2,7 @@
 such servers.
 """
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from rungwise import Capabilities
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, MODES, ask, options_of
+from support.streams import rendered
 
 FIRST = "Herons nest in the reeds of the northern la"
 REST = "ke, and in dead trees."
@@ -88,6 +90,34 @@ def test_a_server_of_gguf_models_is_known_to_hide_cuts(serve: Any, api: str) -> 
         model="m.gguf",
         capabilities=Capabilities(hides_cuts=False),
     )
+
+
+@pytest.mark.parametrize("mode", EVERY)
+def test_a_response_that_cannot_say_that_it_was_cut_is_cut_if_it_fills_its_cap(
+    serve: Any, mode: str
+) -> None:
+    """llama.cpp's have no `incomplete_details`, and are `completed` however they ended."""
+    halves = {True: (FIRST, 100), False: (REST, 7)}
+    replies = {
+        (is_first, streams): speechless(*half, streams=streams)
+        for is_first, half in halves.items()
+        for streams in (True, False)
+    }
+    provider = serve(lambda one: replies[len(one.body["input"]) == 1, one.body["stream"]])
+    result = called("responses", provider, mode, model="any")
+    assert (result.outcome, result.text, result.attempts) == ("done", FIRST + REST, 2)
+    events = [step.event for step in result.journal.steps if step.event != "sent"]
+    assert events == ["truncated", "answered"]
+
+
+def speechless(text: str, output: int, *, streams: bool) -> ScriptedReply:
+    """Return a reply of Responses in which nothing can say why it ended."""
+    backend = protocols.backend("responses", "http://host/v1")
+    said = rendered(backend, reply(text, output), streams=streams)
+    bare = re.sub(rb'"incomplete_details": ?null, ?', b"", said)
+    assert bare != said
+    kind = "text/event-stream" if streams else "application/json"
+    return ScriptedReply(body=bare.decode(), headers={"content-type": kind})
 
 
 # a finish reason with each piece

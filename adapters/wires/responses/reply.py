@@ -28,6 +28,8 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
 
 `queued` and `in_progress` are missing: such a response has not ended.
 """
+CUT: Final = "incomplete_details"
+"""The member that says why a response is incomplete."""
 UNFINISHED: Final = ("queued", "in_progress")
 """The values of `status` of a response that is not there yet."""
 ABOUT: Final = (
@@ -35,12 +37,24 @@ ABOUT: Final = (
     "created_at",
     "model",
     "status",
-    "incomplete_details",
+    CUT,
     NATIVE,
     "usage",
     *BILLED,
 )
 """The members of a response that count, besides its items and its error."""
+
+
+def about_of(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that count, besides the items and the error, as far as they are said.
+
+    That there is nothing to say of a cut is said by null.
+    """
+    return {
+        key: response[key]
+        for key in ABOUT
+        if response.get(key) is not None or (key == CUT and key in response)
+    }
 
 
 def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
@@ -54,7 +68,7 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
     parts, refusal = parts_of_items(items, provider)
     status = response.get("status")
     if status in ("incomplete", "completed"):
-        status = mapping_of(response.get("incomplete_details")).get("reason") or status
+        status = mapping_of(response.get(CUT)).get("reason") or status
     end = decisive(status, response.get(NATIVE), STOP_REASONS)
     reason, word = stop_of(end, STOP_REASONS)
     # Some servers say `completed` all the same, or no status; only the item says that it was cut.
@@ -62,6 +76,10 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
         reason = "length"
     if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
         reason = "tool_calls"
+    # A server that has no member for why a response is incomplete cannot say that the cap cut it:
+    # llama.cpp is `completed` then, too [tools/server/server-task.cpp, to_json_oaicompat_resp].
+    if reason == "stop" and CUT not in response:
+        reason = None
     usage = None
     if isinstance(response.get("usage"), dict):
         usage = usage_of(response["usage"], response)

@@ -41,9 +41,9 @@ from rungwise.adapters.wires.responses.items import (
     items_of,
 )
 from rungwise.adapters.wires.responses.reply import (
-    ABOUT,
     STOP_REASONS,
     UNFINISHED,
+    about_of,
     draft_of,
     error_of,
     unfinished,
@@ -376,9 +376,7 @@ class ResponsesDecoder(StreamDecoder):
         status = ENDS.get(name)
         if status is not None:
             self._take_output(items_in(response))
-        for key in ABOUT:
-            if response.get(key) is not None:
-                self._response[key] = response[key]
+        self._response |= about_of(response)
         if isinstance(response.get("usage"), dict):
             self._most = more_of(self._most, usage_of(response["usage"], response))
         if status is None:

@@ -257,7 +257,7 @@ def test_tools_of_the_server_are_no_doubt() -> None:
     item = {"type": "mcp_call", "id": "m", "name": "look", "arguments": "{}"}
     output = [item, {"type": "message", "content": [SAID]}]
     tools = [{"type": "function", "name": "look", "parameters": {}}]
-    value = {"status": "completed", "output": output, "tools": tools}
+    value = {"status": "completed", "output": output, "tools": tools, "incomplete_details": None}
     assert whole("responses", value).stop_reason == "stop"
 
 

@@ -3,7 +3,7 @@ server sends.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -250,7 +250,15 @@ def test_empty_responses_are_replies_without_text() -> None:
         reply = read(response(output, usage=USAGE))
         assert reply.text == ""
         assert reply.parts == ()
-        assert reply.stop_reason == "stop"
+        assert reply.stop_reason is None
+
+
+@pytest.mark.parametrize("why", [{}, {"incomplete_details": None}])
+def test_a_server_without_a_member_for_cuts_does_not_say_that_a_reply_is_whole(
+    why: Mapping[str, Any],
+) -> None:
+    reply = read({**response([SAID], usage=USAGE), **why})
+    assert (reply.stop_reason, reply.text) == ("stop" if why else None, "In the reeds.")
 
 
 # streams
@@ -448,7 +456,7 @@ def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None
     ended = {"type": "response.completed", "response": {"status": "completed", "output": []}}
     reply, _, _ = streamed(added(0, {**SAID, "status": "in_progress"}), ended)
     assert reply.text == "In the reeds."
-    assert reply.stop_reason == "stop"
+    assert reply.failure is None
 
 
 @pytest.mark.parametrize(

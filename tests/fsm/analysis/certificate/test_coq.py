@@ -460,7 +460,7 @@ EXPORTED_WRONGLY = {
     "a fact is left out": ('["added_text"; "throttled"]', '["added_text"]'),
     "a fact is turned round": ('["wait_fits"] ["added_text"', '[] ["wait_fits"; "added_text"'),
     "a counter is another": ('["corrections"]\n', '["repairs"]\n'),
-    "a refill is left out": ('"reasks"; "prefills"]', '"reasks"]'),
+    "a refill is left out": ('"retries"; "reasks"; "prefills"]', '"reasks"; "prefills"]'),
     "a refill asks for nothing": ('["added_text"] false', "[] false"),
     "a target is another": ('"partial" None', '"salvaged" None'),
     "a send is not counted": ('"await" None [] [] true', '"await" None [] [] false'),
