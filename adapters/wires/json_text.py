@@ -165,8 +165,10 @@ def input_in(call: Mapping[str, Any], name: str) -> Any:
     """
     found = None
     for place in (call, call.get("function")):
+        if not isinstance(place, Mapping):
+            continue
         for each in (name, "arguments", "input", "args", "parameters"):
-            value = place.get(each) if isinstance(place, Mapping) else None
+            value = place.get(each)
             if value not in (None, "", "{}", {}):
                 return value
             found = value if found is None else found

@@ -177,7 +177,8 @@ class GatheredCall:
         args = input_in(function_call, "args")
         if isinstance(args, str):
             opened, _ = json_in(args)
-            args = opened if isinstance(opened, dict) else args
+            if isinstance(opened, dict):
+                args = opened
         if args is not None:
             self._args = args
         for piece in list_of(function_call.get("partialArgs")):

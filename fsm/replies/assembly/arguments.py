@@ -107,7 +107,8 @@ class Arguments:
         text = self.written
         if text.startswith('"'):
             inner, _ = json_in(text)
-            return inner if isinstance(inner, str) else text
+            if isinstance(inner, str):
+                return inner
         if len(self._beginnings) < 2 or is_json(text):
             return text
         objects = _objects_in(text)
