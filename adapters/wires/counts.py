@@ -39,6 +39,9 @@ def _spellings(*names: str) -> tuple[str, ...]:
 _UNDERSCORE: Final = re.compile("_(.)")
 _REPORTS: Final = _spellings(
     "usage",
+    "token_usage",
+    "tokens",
+    "billed_units",
     "usage_metadata",
     "metrics",
     "timings",
@@ -50,6 +53,7 @@ _AROUND: Final = _spellings(
     "candidates",
     "message",
     "response",
+    "meta",
     "metadata",
     "messageStop",
 )

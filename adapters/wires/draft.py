@@ -102,6 +102,16 @@ def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | 
     return "content_filter" if refuses else "unknown", raw
 
 
+COMMON: Final[Mapping[str, StopReason]] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "content_filter": "content_filter",
+}
+"""Words that mean one thing in every protocol, and that gateways leave as they found them."""
 _CUTS: Final = ("length", "content_filter", "overflow", "error")
 _CLEAN: Final = ("stop", "tool_calls")
 
@@ -120,8 +130,9 @@ def known_word(raw: str, words: Mapping[str, StopReason]) -> str | None:
     """
     said = []
     for each in (raw, *raw.split(":")):
-        # as gRPC enumerations begin
-        word = each.strip().lower().removeprefix("finish_").removeprefix("reason_")
+        # as enumerations begin: gRPC's, and Python's where one is written out
+        word = each.strip().lower().rpartition(".")[2]
+        word = word.removeprefix("finish_").removeprefix("reason_")
         said.append(word)
     if said[0] in words:
         return said[0]
@@ -383,18 +394,3 @@ def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
     return Usage(
         output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True
     )
-
-
-def input_in(call: Mapping[str, Any], name: str) -> Any:
-    """Return the arguments of a call, by their name here or in other protocols, or None."""
-    for each in (name, "arguments", "input", "args", "parameters"):
-        if call.get(each) is not None:
-            return call[each]
-    return None
-
-
-def arguments_of(input: Any) -> str:
-    """Return the arguments of a call in a reply as JSON text; "" if there are none."""
-    if isinstance(input, str):
-        return input
-    return "" if input is None else as_json(input)

@@ -157,6 +157,31 @@ def object_of(arguments: str) -> dict[str, Any]:
     return value
 
 
+def input_in(call: Mapping[str, Any], name: str) -> Any:
+    """Return the arguments of a call, or None.
+
+    They stand under their name here or in other protocols, in the call or in its `function`
+    [acon96/home-llm#349]; what is empty in one place may stand in another.
+    """
+    found = None
+    for place in (call, call.get("function")):
+        if not isinstance(place, Mapping):
+            continue
+        for each in (name, "arguments", "input", "args", "parameters"):
+            value = place.get(each)
+            if value not in (None, "", "{}", {}):
+                return value
+            found = value if found is None else found
+    return found
+
+
+def arguments_of(input: Any) -> str:
+    """Return the arguments of a call in a reply as JSON text; "" if there are none."""
+    if isinstance(input, str):
+        return input
+    return "" if input is None else as_json(input)
+
+
 def as_json(value: object) -> str:
     """Return `value` as JSON text, or `null` if it has no JSON form.
 

@@ -21,18 +21,17 @@ from rungwise.adapters.wires.anthropic.events import DELTAS, EVENT, EVENTS, INPU
 from rungwise.adapters.wires.anthropic.usage import usage_of
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
+    COMMON,
     Draft,
-    arguments_of,
     at_least,
     count_of,
     finish_in,
     grown,
-    input_in,
     malformed,
     raw_of,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import load, mended, weight_of
+from rungwise.adapters.wires.json_text import arguments_of, input_in, load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import block_in, blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -45,10 +44,8 @@ from rungwise.fsm.replies.text.held import HeldText
 from rungwise.fsm.values.usage import Usage
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "end_turn": "stop",
+    **COMMON,
     "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
     "pause_turn": "paused",
     # beta: the turn waits behind a summary, which goes back like a paused turn
     "compaction": "paused",
@@ -77,7 +74,7 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
         yield from thinking_parts(text_in(block, "thinking"), block.get("signature"), provider)
     elif kind == "tool_use":
         id = mended(text_in(block, "id"))
-        name = mended(text_in(block, "name"))
+        name = mended(text_in(block, "name") or text_in(block.get("function"), "name"))
         arguments = mended(arguments_of(input_in(block, "input")))
         extras = {member: block[member] for member in _CALL_EXTRAS if block.get(member)}
         yield ToolCall(id, name, arguments, copy_if_sendable(extras) or {}, provider)
@@ -180,7 +177,7 @@ class AnthropicDecoder(BlockDecoder):
     def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
         kind = value.get("type")
-        if is_error or kind == "error" or (kind is None and value.get("error")):
+        if is_error or kind == "error" or value.get("error"):
             self.take_error(data)
         elif kind == "message_start":
             self._take_start(value.get("message"), data)

@@ -16,18 +16,17 @@ from rungwise.adapters.wires.bedrock.events import FrameReader, error_body
 from rungwise.adapters.wires.bedrock.plain import SERVERS
 from rungwise.adapters.wires.counts import billed, lifetimes, more_of
 from rungwise.adapters.wires.draft import (
+    COMMON,
     Draft,
-    arguments_of,
     classified,
     count_of,
     finish_in,
-    input_in,
     known_word,
     malformed,
     raw_of,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import load, mended, weight_of
+from rungwise.adapters.wires.json_text import arguments_of, input_in, load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import (
     block_in,
     blocks_in,
@@ -45,10 +44,8 @@ from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.values.usage import Usage
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "end_turn": "stop",
+    **COMMON,
     "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
     "model_context_window_exceeded": "overflow",
@@ -212,6 +209,8 @@ class ConverseDecoder(BlockDecoder):
             return
         index = index_of(event.get("contentBlockIndex"))
         if name == "messageStart":
+            if self.assembly.items.all and not self.done:
+                self.start_over()  # a gateway has asked again
             self.started = True
         elif name == "contentBlockStart":
             self._take_start(index, block_in(event.get("start") or event), data)

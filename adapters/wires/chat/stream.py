@@ -49,6 +49,7 @@ ENVELOPES: Final = frozenset(path[0] for path, what in ERRORS if what is None)
 """Members of a chunk that may hold an error next to a choice."""
 ELSEWHERE: Final = frozenset({"error", *NAMES, *(path[0] for path in USAGE if path != ("usage",))})
 """Members of a chunk with more than its choice and its `usage`."""
+_ROLE: Final = ("role", "assistant")
 _OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
 _OF_CALL: Final = frozenset({"index", "id", "type", "function"})
@@ -245,7 +246,7 @@ class ChatDecoder(StreamDecoder):
                     return None
             items = delta.items()
             if len(delta) > 1:
-                items = [item for item in items if item[1] and item[0] != "role"]
+                items = [item for item in items if item[1] and item != _ROLE]
             ((name, text),) = items
             if name == "tool_calls":
                 return self._arguments_in(value, choice, text)
@@ -313,7 +314,7 @@ class ChatDecoder(StreamDecoder):
         error = data if is_error else completion.error_in(value, choice, data)
         if error is not None:
             self.take_error(error)
-        if "choices" not in value and not is_error and not completion.usage_in(value, choice):
+        if value.get("choices") is None and not is_error and not completion.usage_in(value, choice):
             self._has_strays = True
         if usage := completion.usage_in(value, choice):
             self.started = True  # a reply without a choice is paid for, too
@@ -359,6 +360,8 @@ class ChatDecoder(StreamDecoder):
             if message := completion.message_in(choice, "message"):
                 self._take_message(message, is_last=self._finish is not None)
             return
+        if delta.get("role") in ("tool", "function"):
+            return  # what a tool of the server's own has found
         text, reasoning, refusal = completion.contents(delta)
         if reasoning:
             self.take_piece(REASONING, reasoning)

@@ -14,8 +14,7 @@ from typing import Any, Final, Self
 from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.wires.chat.own import NOTHING, extras_of
-from rungwise.adapters.wires.draft import arguments_of, input_in
-from rungwise.adapters.wires.json_text import as_json, mended, weight_of
+from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in, mended, weight_of
 from rungwise.adapters.wires.plain.parts import blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.assembly.assembly import Assembly
@@ -32,7 +31,7 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls = blocks_in(message.get("tool_calls"))
     legacy = message.get("function_call")
     if isinstance(legacy, dict) and not calls:  # some servers write one call both ways
-        calls.append({"function": legacy})
+        calls.append({"index": 0, "function": legacy})
     return calls
 
 
@@ -52,20 +51,17 @@ class _Piece:
         identifier = text_in(call, "id")
         if not identifier.strip():
             identifier = ""
-        name, arguments = _name_and_arguments(call.get("function"), "arguments")
+        name = text_in(call.get("function"), "name") or text_in(call, "name")
+        input = input_in(call, "arguments")
+        arguments = arguments_of(input)
         if not name and arguments in ("", "{}"):
             # Some servers put an empty `custom` beside each function; some may do the reverse.
-            custom = _name_and_arguments(call.get("custom"), "input")
-            if any(custom):
-                return cls(identifier, *custom, is_free=True)
-        is_object = isinstance(input_in(mapping_of(call.get("function")), "arguments"), Mapping)
+            custom = mapping_of(call.get("custom"))
+            text = arguments_of(input_in(custom, "input"))
+            if text or custom.get("name"):
+                return cls(identifier, text_in(custom, "name"), text, is_free=True)
+        is_object = isinstance(input, Mapping)
         return cls(identifier, name, arguments, is_free=False, is_object=is_object)
-
-
-def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
-    if not isinstance(value, dict):
-        return "", ""
-    return text_in(value, "name"), arguments_of(input_in(value, place))
 
 
 @define(eq=False)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.wires.counts import billed
-from rungwise.adapters.wires.draft import beyond, count_of, estimated, input_in, known_word
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.draft import COMMON, beyond, count_of, estimated, known_word
+from rungwise.adapters.wires.json_text import as_json, input_in, mended
 from rungwise.adapters.wires.plain.parts import blocks_in, list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.adapters.wires.reading.events import Events
@@ -26,6 +26,7 @@ from rungwise.fsm.replies.parts import (
     text_of,
 )
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason
+from rungwise.fsm.replies.text.contents import json_in
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (
@@ -43,8 +44,7 @@ _REFUSALS: Final = (
     "image_other",
 )
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "stop": "stop",
-    "max_tokens": "length",
+    **COMMON,
     "continuation": "length",  # a limit of the server's own, and there is more to say
     **dict.fromkeys(_REFUSALS, "content_filter"),
 }
@@ -175,6 +175,10 @@ class GatheredCall:
         """Take a call, or the next piece of one."""
         self.is_open = function_call.get("willContinue") is True
         args = input_in(function_call, "args")
+        if isinstance(args, str):
+            opened, _ = json_in(args)
+            if isinstance(opened, dict):
+                args = opened
         if args is not None:
             self._args = args
         for piece in list_of(function_call.get("partialArgs")):
@@ -338,7 +342,7 @@ def call_in(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def is_thought(part: Mapping[str, Any]) -> bool:
     """Tell whether a part is reasoning; some gateways write that as text."""
-    return part.get("thought") in (True, "true")
+    return str(part.get("thought")).lower() in ("true", "1")
 
 
 def is_again(parts: Sequence[Mapping[str, Any]], came: Sequence[Part], provider: str) -> bool:

@@ -11,16 +11,14 @@ from rungwise.adapters.wires.counts import billed
 from rungwise.adapters.wires.draft import (
     NATIVE,
     Draft,
-    arguments_of,
     beyond,
     classified,
     count_of,
     decisive,
-    input_in,
     stop_of,
 )
 from rungwise.adapters.wires.interactions.plain import media_in, summary_of
-from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in, mended
 from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.fsm.replies.failures.failure import Failure

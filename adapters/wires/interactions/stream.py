@@ -15,15 +15,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.counts import more_of
-from rungwise.adapters.wires.draft import (
-    NATIVE,
-    arguments_of,
-    at_least,
-    grown,
-    input_in,
-    malformed,
-    raw_of,
-)
+from rungwise.adapters.wires.draft import NATIVE, at_least, grown, malformed, raw_of
 from rungwise.adapters.wires.interactions.plain import summary_of
 from rungwise.adapters.wires.interactions.reply import (
     STOP_REASONS,
@@ -45,7 +37,7 @@ from rungwise.adapters.wires.interactions.steps import (
     StepCheckpoint,
     versions_of,
 )
-from rungwise.adapters.wires.json_text import weight_of
+from rungwise.adapters.wires.json_text import arguments_of, input_in, weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import BlockDecoder, index_of

@@ -15,16 +15,14 @@ from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
     Draft,
-    arguments_of,
     classified,
     count_of,
     finish_in,
-    input_in,
     malformed,
     raw_of,
     stop_of,
 )
-from rungwise.adapters.wires.json_text import mended
+from rungwise.adapters.wires.json_text import arguments_of, input_in, mended
 from rungwise.adapters.wires.plain.parts import (
     block_in,
     blocks_in,
@@ -60,9 +58,8 @@ def calls_in(message: Any) -> list[RawCall]:
     """Return the tool calls of a message; arguments that are objects become JSON text."""
     calls_here: list[RawCall] = []
     for call in blocks_in(mapping_of(message).get("tool_calls")):
-        function = mapping_of(call.get("function", call))
-        name = text_in(function, "name")
-        arguments = arguments_of(input_in(function, "arguments"))
+        name = text_in(call.get("function"), "name") or text_in(call, "name")
+        arguments = arguments_of(input_in(call, "arguments"))
         if name or arguments:
             calls_here.append((text_in(call, "id"), name, arguments))
     return calls_here

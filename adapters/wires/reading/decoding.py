@@ -13,17 +13,8 @@ from typing import Any, ClassVar, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.counts import COUNTING, counted, counted_in, more_of
-from rungwise.adapters.wires.draft import (
-    NO_END,
-    arguments_of,
-    classified,
-    described,
-    input_in,
-    malformed,
-    settled,
-    stop_of,
-)
-from rungwise.adapters.wires.json_text import as_json
+from rungwise.adapters.wires.draft import NO_END, classified, described, malformed, settled, stop_of
+from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.events import BodyDecoder, Events
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
@@ -291,10 +282,9 @@ class Block(Item, ABC):
 
     @property
     def input(self) -> str:
-        """Return the arguments of a call as JSON text.
+        """Return the arguments of a call as JSON text; an empty object if it brought none.
 
-        Some servers send them with the start of it [AntSeed/antseed#15]; an empty piece adds
-        nothing. A call that is over and brought none has an empty object.
+        Some servers send them with its start [AntSeed/antseed#15]; an empty piece adds nothing.
         """
         text = self.arguments.text or arguments_of(input_in(self.about, "input") or None)
         if not text and self.is_over:
@@ -329,8 +319,13 @@ class BlockDecoder(StreamDecoder):
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""
         if kind != self._current:
+            index: Any = kind[1]
+            call: Any = self.assembly.items.at(index)
+            if call and call.kind in self.CALLS and not call.is_over and kind[0] is Text:
+                self.take_arguments(call, text)  # under the name of a text
+                return
             [name] = [name for name, each in self.KINDS.items() if each is kind[0]]
-            block = self._block(kind[1], name)
+            block = self._block(index, name)
             self._current = kind
             self._place = (kind[0], block.number)
             self.started = True

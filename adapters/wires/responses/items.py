@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import arguments_of, classified, input_in
+from rungwise.adapters.wires.draft import classified
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.json_text import as_json, load, mended
+from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in, load, mended
 from rungwise.adapters.wires.plain.parts import blocks_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.fsm.replies.assembly.assembly import Kind
@@ -207,9 +207,7 @@ def as_item(role: str, content: str | list[Body]) -> Body:
 
 
 def items_in(response: Mapping[str, Any]) -> list[Any]:
-    """Return the items of a response. A bare text among them, or only in `output_text`, is a
-    message.
-    """
+    """Return the items of a response; a bare text, also in `output_text` alone, is a message."""
     return items_of(response.get("output") or response.get("output_text"))
 
 
@@ -217,12 +215,14 @@ def items_of(output: Any) -> list[Any]:
     """Return the items in an output, which may be one alone. What has a content is a message if it
     does not say what it is.
     """
-    items = []
+    items: list[Any] = []
     for each in list_of(output) or [output]:
         if each and isinstance(each, str):
             each = as_item("assistant", each)
         if isinstance(each, dict):
-            items.append({"type": "message", **each} if "content" in each else each)
+            item = {"type": "message", **each} if "content" in each else each
+            if not each.get("id") or items[-1:] != [item]:  # nor a copy of the last one
+                items.append(item)
     return items
 
 

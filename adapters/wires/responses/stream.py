@@ -16,8 +16,8 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.wires.chat.reply import usage_of
 from rungwise.adapters.wires.counts import more_of
-from rungwise.adapters.wires.draft import arguments_of, input_in, malformed, raw_of
-from rungwise.adapters.wires.json_text import as_json, weight_of
+from rungwise.adapters.wires.draft import malformed, raw_of
+from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in, weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, text_in, text_of_blocks
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder

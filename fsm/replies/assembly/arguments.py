@@ -6,10 +6,11 @@ Theory
 Arguments are one JSON object, in pieces of its text. Some servers send all of it so far with each
 piece, or once more at the end [NousResearch/hermes-agent#35718, lidge-jun/opencodex#361]; some an
 empty object before the first piece; some send objects, each with some of the members, in place of
-text [can1357/oh-my-pi#2082]. JSON itself tells these apart: two objects behind each other are none.
-So the text is looked at once it is asked for, and only if it is no JSON as it is. Where the pieces
-stand that begin as an object does is kept for that. What no manner of sending explains stays as it
-came: it is no JSON, and is never handed out as a whole call.
+text [can1357/oh-my-pi#2082], and some the text of the object as a text in JSON
+[quarkiverse/quarkus-langchain4j#2642]. JSON itself tells these apart: two objects behind each other
+are none, and a text is none. So the text is looked at once it is asked for, and only if it is no
+object as it is. Where the pieces stand that begin as an object does is kept for that. What no
+manner of sending explains stays as it came: it is never handed out as a whole call.
 """
 
 from __future__ import annotations
@@ -104,6 +105,10 @@ class Arguments:
     def text(self) -> str:
         """Return them as the text of one object, if that is what came."""
         text = self.written
+        if text.startswith('"'):
+            inner, _ = json_in(text)
+            if isinstance(inner, str):
+                return inner
         if len(self._beginnings) < 2 or is_json(text):
             return text
         objects = _objects_in(text)
