@@ -146,12 +146,14 @@ class _Question:
 
     Arguments:
         is_asked: whether the request asks it.
+        parameter: what asks it; if that is lost already, nothing is left to ask.
         can: whether the model can; None where the capability table does not say.
         loss: what is lost if it cannot.
         whether: the question, behind "whether it".
     """
 
     is_asked: bool
+    parameter: str
     can: bool | None
     loss: str
     whether: str
@@ -175,8 +177,9 @@ def _checked(
     if isinstance(backend, HttpBackend):
         losses += backend.refused(request)
     unknowns = []
+    lost = {loss.partition(":")[0] for loss in losses}
     for question in _questions(request, model, parameters, media):
-        if not question.is_asked:
+        if not question.is_asked or question.parameter in lost:
             continue
         if question.can is False:
             losses.append(question.loss)
@@ -219,18 +222,21 @@ def _questions(
     """
     yield _Question(
         is_asked=bool(request.tools or parameters.get("tools")),
+        parameter="tools",
         can=model.tools,
         loss="tools, which it does not call",
         whether="calls tools",
     )
     yield _Question(
         is_asked="image" in media,
+        parameter="images",
         can=model.images,
         loss="pictures, which it does not see",
         whether="sees pictures",
     )
     yield _Question(
         is_asked="file" in media,
+        parameter="documents",
         can=model.documents,
         loss="documents, which it does not read",
         whether="reads documents",
@@ -238,6 +244,7 @@ def _questions(
     form = mapping_of(parameters.get("response_format")).get("type")
     yield _Question(
         is_asked=form == "json_schema",
+        parameter="response_format",
         can=model.json_schema,
         loss="the JSON schema, which it is not held to",
         whether="keeps to a schema",
@@ -245,6 +252,7 @@ def _questions(
     effort = parameters.get("reasoning_effort")
     yield _Question(
         is_asked=effort not in (None, "none"),
+        parameter="reasoning_effort",
         can=model.reasoning,
         loss="reasoning_effort, which it does not know",
         whether="knows efforts",

@@ -76,8 +76,14 @@ class CallOptions(RunOptions, total=False):
 ATTRIBUTES: Final = by_name(
     {
         "client.call(messages) returns the result, whose text is the answer": "ask beta chat "
-        "complete completion completions create generate invoke messages predict responses run",
-        "await client.acall(messages) returns the result": "acompletion agenerate ainvoke arun",
+        "complete completion completions create generate generate_content generate_text invoke "
+        "messages predict responses run",
+        "await client.acall(messages) returns the result": "acomplete acompletion agenerate "
+        "agenerate_content ainvoke arun",
+        "iterate over client.stream(messages), or client.astream": "generate_content_stream "
+        "stream_text",
+        "give each prompt a call, or run them with `rungwise batch`": "abatch batch",
+        "ask an SDK, with a rungwise.Transport as its HTTP client": "embed embeddings models",
         "client.turn(messages, tools=...) is the loop with tools": "agent run_sync run_stream",
         "give an SDK its own HTTP client, as in "
         "openai.DefaultHttpxClient(transport=rungwise.Transport(client))": "build_request "

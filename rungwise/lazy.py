@@ -48,6 +48,11 @@ _ADVICE: Final = {
     "make a rungwise.Client of a chain; acall and astream are for event loops": "AsyncClient "
     "Router Chain Fallback FallbackModel AsyncOpenAI AsyncAnthropic",
     "it is rungwise.OpenAIChat with a base_url": "AzureOpenAI AsyncAzureOpenAI Azure ChatOpenAI",
+    "it is rungwise.OpenAI with a base_url": "Cerebras Cohere DeepSeek Fireworks Groq LMStudio "
+    "Mistral Nvidia OpenRouter Perplexity SGLang Together VLLM XAI",
+    "it is rungwise.Anthropic": "AnthropicBedrock AnthropicVertex ChatAnthropic Claude",
+    "it is rungwise.Gemini with a base_url of Vertex AI": "Vertex VertexAI",
+    "it is rungwise.Gemini": "ChatGoogleGenerativeAI Google GoogleGenAI GenerativeModel",
     "give tools to Client.turn": "Agent Runner tool function_tool",
     "say it in a policy, as in rungwise.Policy(limits=rungwise.Limits(retries=2))": "retry Retry "
     "Retrying AsyncRetrying stop_after_attempt wait_exponential wait_random_exponential",

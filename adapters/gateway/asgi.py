@@ -39,6 +39,10 @@ BODY_SECONDS: Final = 30.0
 """The longest time in which a request's body must have come."""
 _PATHS: Final = {"anthropic": "/messages", "gemini": "/v1beta/"}
 """What the other paths of a protocol hold, for the form of their errors."""
+_CALLS: Final = (
+    "calls are a POST to /v1/chat/completions, /v1/responses, /v1/messages, /v1beta/interactions "
+    "or /v1beta/models/MODEL:generateContent"
+)
 GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shutting_down")
 
 
@@ -167,7 +171,7 @@ class Asgi:
                 listing = language.listing(path, models)
                 if listing is not None:
                     return json_response(listing)
-        raise Problem.saying(404, f"there is no {method} of this address here")
+        raise Problem.saying(404, f"there is no {method} of this address here; {_CALLS}")
 
     async def answer(
         self,

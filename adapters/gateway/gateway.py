@@ -111,7 +111,7 @@ class Gateway:
             options = _options_in(headers, client, wait, caller)
             return self._call_of(language, request, client, options, body, caller)
         except ConfigurationError as error:
-            raise Problem.saying(400, str(error)) from None
+            raise Problem.saying(400, language.called(str(error))) from None
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             # whatever its JSON held
             LOGGER.info("a request could not be read: %s", type(error).__name__)

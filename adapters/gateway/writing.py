@@ -142,7 +142,7 @@ class AnswerWriter:
     def problem(self, error: Exception) -> Problem | None:
         """Return what an error is for the program; None for a refusal that is a reply."""
         if isinstance(error, ConfigurationError):
-            return Problem.saying(400, str(error))
+            return Problem.saying(400, self.language.called(str(error)))
         if not isinstance(error, CallError):
             LOGGER.exception("a call broke", exc_info=error)
             return Problem.saying(500, f"the call broke ({type(error).__name__})", code="broken")

@@ -44,6 +44,10 @@ PLACEHOLDER: Final = re.compile(
     re.IGNORECASE,
 )
 """What stands in examples and templates where a key belongs."""
+_KEY: Final = re.compile(
+    r"(sk|pk|rk)-[\w-]{16,}|(gsk|hf|nvapi|xai)[_-][A-Za-z0-9]{20,}|AIza[\w-]{30,}", re.ASCII
+)
+"""How the keys of providers look. No model and no URL begins in this way."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -328,9 +332,13 @@ def as_headers(value: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def check_text(instance: object, attribute: Any, value: Any) -> None:
-    """Refuse anything but a string with something in it."""
+    """Refuse anything but a string with something in it, and a key, which the field would show."""
     if not isinstance(value, str) or not value.strip():
         raise ConfigurationError(f"{attribute.name} must be a string with something in it")
+    if _KEY.match(value.strip()):
+        raise ConfigurationError(
+            f"{attribute.name} holds a key: give it as the key, which is never shown"
+        )
 
 
 def check_header_field(instance: object, attribute: Any, value: Any) -> None:

@@ -175,6 +175,7 @@ class HttpBackend(HttpLink, Called):
             api=self.API,
             first=api,
             known=self.known_parameters,
+            of_first=getattr(first, "known_parameters", ()),
             own=self.parameters,
         )
 

@@ -199,7 +199,10 @@ PARTS = (TextPart, MediaPart, ReasoningPart, CitationPart, ToolCall, ToolResult,
 def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     """Return parts as a tuple, or raise a ConfigurationError if one of them is no part."""
     if type(value) is not tuple and (not isinstance(value, Iterable) or isinstance(value, str)):
-        raise ConfigurationError(f"parts must be a list of parts, not {type(value).__name__}")
+        raise ConfigurationError(
+            f"parts must be a list of parts, as in [rungwise.TextPart('...')], "
+            f"not {type(value).__name__}"
+        )
     parts = tuple(value)
     for part in parts:
         if not isinstance(part, PARTS):

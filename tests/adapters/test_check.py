@@ -207,7 +207,14 @@ def test_a_backend_of_ones_own_may_know_nothing_of_itself() -> None:
         def encode(self, send: Any, *, stream: bool) -> Any: ...
 
     found = checked(Own("own", losses=("tools: it has none",)), tools=[TOOL])
-    assert found == BackendCheck("own", None, ("tools: it has none",), ("whether it calls tools",))
+    assert found == BackendCheck("own", None, ("tools: it has none",)), "what is lost is known"
+
+
+def test_an_effort_that_is_lost_is_not_unknown_as_well() -> None:
+    gemini = Gemini("gemini-5-flash-image", api_key="AIza-1")
+    assert checked(gemini, reasoning_effort="low") == BackendCheck(
+        gemini.name, None, ("reasoning_effort: this model takes none",)
+    )
 
 
 def test_sound_is_unknown_everywhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import pickle
@@ -18,13 +19,16 @@ from pydantic import BaseModel
 import rungwise
 from rungwise import Client, ConfigurationError, OpenAIChat, Policy, Tool, TurnPolicy
 from rungwise.adapters.cli.backends import chain_in
+from rungwise.adapters.cli.chains import prices_in
 from rungwise.adapters.durable import batch
 from rungwise.adapters.durable.import_paths import Modules
+from rungwise.core import Request
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import printed_by
 
 BACKEND = OpenAIChat("m", base_url="http://127.0.0.1:9/v1", api_key="")
 CLIENT = Client(BACKEND)
+KEY = "sk-proj-" + "Ab3" * 12
 
 
 class Bird(BaseModel):
@@ -107,6 +111,7 @@ WRONG: list[tuple[str, Callable[[], Any], str]] = [
     ("one", lambda: CLIENT.call(rungwise.Message.saying("user", "?")), "put it into a list"),
     ("no content", lambda: CLIENT.call([{"role": "user", "text": "Hi"}]), "has no 'content'"),
     ("blank", lambda: CLIENT.call([{"role": "user", "content": " "}]), "the prompt is empty"),
+    ("text", lambda: rungwise.Message("user", "?"), r"as in \[rungwise.TextPart\('...'\)\]"),
     # what comes back
     ("no schema", lambda: returning({"age": "int"}), "returns is no JSON schema.*but age"),
     ("instance", lambda: returning(Bird(name="x")), "give the class Bird itself"),
@@ -118,6 +123,8 @@ WRONG: list[tuple[str, Callable[[], Any], str]] = [
     ("timeout", lambda: OpenAIChat("m", timeout=3), r"Timeouts\(total=30\)"),
     ("typing", lambda: rungwise.Anthropic("m", apikey="k"), "did you mean 'api_key'"),
     ("quoted", lambda: Client(OpenAIChat("m", api_key='"sk-a"')), "in quotation marks"),
+    ("swapped", lambda: OpenAIChat(KEY), "^model holds a key: give it as the key"),
+    ("as URL", lambda: OpenAIChat("m", base_url=KEY), "^base_url holds a key"),
     ("bearer", lambda: Client(OpenAIChat("m", api_key="Bearer sk-a")), "give the key alone"),
     # tools, prices, transports, journals
     ("approval", lambda: Tool(look, requires_approval=True), "it is called needs_approval here"),
@@ -127,6 +134,21 @@ WRONG: list[tuple[str, Callable[[], Any], str]] = [
     ("toolbox", lambda: rungwise.Toolbox([look]), r"as Toolbox.of\(tools\) makes it"),
     ("shared", lambda: rungwise.SharedBudget(money=1), r"SharedBudget\(Budget\(money=0.5\)\)"),
     ("cached", lambda: rungwise.Prices(1, 2, cached=1), "it is called cache_read here"),
+    (
+        "tier",
+        lambda: rungwise.Prices(1, 2, tiers={"priority": 3}),  # type: ignore[dict-item]
+        "^prices of 'priority': they must be input and output",
+    ),
+    (
+        "model's price",
+        lambda: rungwise.Prices(1, 2, models={"m": [1, -2]}),  # type: ignore[dict-item]
+        "^prices of 'm': Prices.output must be",
+    ),
+    (
+        "price's name",
+        lambda: prices_in("input = 1, out = 2"),
+        "may be cache_read, .*, not {'input': 1, 'out': 2}",
+    ),
     ("backend", lambda: rungwise.Transport(BACKEND), "give a Client.*not OpenAIChat"),
     ("hold", lambda: rungwise.Transport(CLIENT, hold="yes"), "hold must be True or False"),
     ("resets", lambda: rungwise.ui.vercel(iter(()), resets=1), "resets must be True or False"),
@@ -153,6 +175,9 @@ def test_a_mistake_is_answered_with_what_would_be_right(make: Callable[[], Any],
     ("name", "says"),
     [
         ("completion", "make a rungwise.Client"),
+        ("Claude", r"rungwise\.Anthropic"),
+        ("Groq", r"rungwise\.OpenAI with a base_url"),
+        ("Vertex", r"rungwise\.Gemini with a base_url"),
         ("AsyncOpenAI", "make a rungwise.Client"),
         ("Agent", "Client.turn"),
         ("stop_after_attempt", "Limits"),
@@ -185,6 +210,10 @@ def test_an_attribute_of_another_library_says_what_takes_its_place() -> None:
         lacking: list[tuple[Any, str, str]] = [
             (CLIENT, "chat", r"client.call\(messages\)"),
             (CLIENT, "acompletion", "client.acall"),
+            (CLIENT, "agenerate_content", "client.acall"),
+            (CLIENT, "generate_content", r"client.call\(messages\)"),
+            (CLIENT, "stream_text", "client.stream"),
+            (CLIENT, "embeddings", "SDK"),
             (CLIENT, "handle_request", r"rungwise.Transport\(client\)"),
             (BACKEND, "call", "make a rungwise.Client of the backend"),
             (stream, "text", "iterate over the stream"),
@@ -205,6 +234,32 @@ def test_an_attribute_of_another_library_says_what_takes_its_place() -> None:
     with pytest.raises(AttributeError, match="DefaultHttpxClient"):
         sdk.chat.completions.create(model="m", messages=[])
     assert pickle.loads(pickle.dumps(result.message)) == result.message
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("v1/chat/completions", "messages must be"),
+        ("v1/responses", "input must be"),
+        ("v1/messages", "messages must be"),
+        ("v1beta/models/m:generateContent", "contents must be"),
+        ("v1beta/interactions", "input must be"),
+        ("v1/completions", "there is no POST of this address here; calls are a POST to /v1/chat/"),
+        ("v1/chat", ", /v1/responses, /v1/messages,"),
+    ],
+)
+def test_a_gateway_says_what_a_request_lacks_in_its_own_words(path: str, says: str) -> None:
+    async def asked() -> httpx.Response:
+        transport = httpx.ASGITransport(rungwise.asgi(CLIENT))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.post(path, json={"model": "m"})
+
+    error = asyncio.run(asked()).json()["error"]
+    assert says in error["message"]
+
+
+def test_no_tools_may_be_none() -> None:
+    assert Request("Where?", tools=None).tools == ()
 
 
 @pytest.mark.parametrize("name", ["stream", "astream", "stream_turn", "astream_turn"])

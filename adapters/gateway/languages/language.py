@@ -4,6 +4,7 @@ piece by piece.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -126,6 +127,10 @@ class Language(ABC):
     def speaks(self, path: str) -> bool:
         """Tell whether a POST to this path, without its query, is a request in this protocol."""
         return path.endswith(self.paths)
+
+    def called(self, fault: str) -> str:
+        """Return what is wrong with a request, with its own name for the messages."""
+        return re.sub(r"^(the )?messages\b", rf"\1{self.conversation}", fault)
 
     def cap_in(self, body: Mapping[str, Any]) -> object:
         """Return the output cap in a request's body, or None."""

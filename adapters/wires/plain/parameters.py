@@ -134,6 +134,7 @@ def translated(
     api: str,
     first: str,
     known: Collection[str],
+    of_first: Collection[str],
     own: Mapping[str, Any],
 ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """Return the parameters of a request in a protocol's words, and why others are left out.
@@ -143,12 +144,13 @@ def translated(
         api: the protocol of the backend.
         first: that of the first backend of the chain.
         known: the names that the backend knows.
+        of_first: those that the first one knows.
         own: the backend's own parameters, whose objects get members beside theirs.
     """
     sent: dict[str, Any] = {}
     foreign: dict[str, Any] = {}
     for name, value in parameters.items():
-        if _goes_out(name, api, first, known) and not _is_foreign(name, parameters, api):
+        if _goes_out(name, api, first, known, of_first) and not _is_foreign(name, parameters, api):
             sent[name] = value
         elif value is not None and value is not False:  # which ask for nothing
             foreign[name] = value
@@ -170,18 +172,19 @@ def _goes_out(
     api: str,
     first: str,
     known: Collection[str],
+    of_first: Collection[str],
 ) -> bool:
     """Tell whether a parameter goes out as it is: its name is known here, or to nobody.
 
     Arguments:
         name: its name.
-        api, first, known: as for `translated`.
+        api, first, known, of_first: as for `translated`.
     """
     if name in COMMON_PARAMETERS:
         return True
     if name not in known:
         return api == first and not any(name in known_parameters(each) for each in APIS)
-    if api == first or first not in APIS or name not in known_parameters(first):
+    if api == first or first not in APIS or name not in of_first:
         return True
     # OpenAI's two protocols mean the same by a name
     is_pair = {api, first} == {"openai", "responses"}

@@ -88,7 +88,9 @@ def prices_of(value: Any) -> Prices:
         return value
     with suppress(TypeError):
         return Prices(**value) if isinstance(value, Mapping) else Prices(*value)
-    raise ConfigurationError(f"prices must be input and output, and may be {', '.join(_OTHERS)}")
+    raise ConfigurationError(
+        f"they must be input and output, and may be {', '.join(_OTHERS)}, not {short(value)}"
+    )
 
 
 def _table(value: Any) -> Mapping[str, Any]:
@@ -98,7 +100,13 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _tables(value: Any) -> Mapping[str, Prices]:
-    return {name: prices_of(prices) for name, prices in _table(value).items()}
+    tables = {}
+    for name, prices in _table(value).items():
+        try:
+            tables[name] = prices_of(prices)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"prices of {short(name)}: {error}") from None
+    return tables
 
 
 @explains_names(

@@ -130,7 +130,7 @@ def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> N
 
 
 def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
-    if isinstance(value, tuple) and not value:
+    if not value and isinstance(value, tuple | None):
         return ()
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise ConfigurationError(

@@ -185,6 +185,18 @@ def test_a_parameter_is_sent_in_the_protocols_words_or_named(api: str, other: st
             assert said == [], name
 
 
+@pytest.mark.parametrize("api", PROTOCOLS)
+def test_a_parameter_reaches_its_own_protocol_behind_a_server_that_does_not_take_it(
+    api: str,
+) -> None:
+    """Though other servers of the first one's protocol know the name, too."""
+    first = backend("openai")
+    for name in sorted(declared(api) - COMMON - first.known_parameters):
+        request = Request("x", parameters={name: value_for(api, name)})
+        losses = check_request(request, (first, backend(api, "two"))).backends[1].losses
+        assert [each for each in losses if each.startswith(name)] == [], name
+
+
 def test_what_ollama_is_to_think_is_an_effort_elsewhere() -> None:
     sent, losses = sent_and_lost(Request("x", parameters={"think": "high"}), "openai")
     assert (sent, losses) == ({"reasoning_effort": "high"}, ())
