@@ -915,7 +915,7 @@ def demo() -> str:
         "NO_PROXY": "",
         "PYTHONIOENCODING": "utf-8",
     }
-    done = run(command("demo"), **more)
+    done = run(command("demo", "--all"), **more)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode()
 
@@ -1073,6 +1073,21 @@ def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
     assert b"\x1b[" in seen
     assert process.returncode == 130
     assert b"Traceback" not in told
+
+
+@pytest.mark.full
+def test_the_demo_ends_after_three_scenarios_and_counts_the_others() -> None:
+    first = list(SCENARIOS)[:3]
+    shown = printed("demo")
+    assert list(seen_in(shown)) == first
+    assert "3 calls with providers that misbehave" in shown
+    assert f"\n{len(SCENARIOS) - 3} more: rungwise demo --all\n" in shown
+    assert "process" not in shown
+
+
+@pytest.mark.full
+def test_the_demo_of_all_scenarios_counts_none_that_are_left(demo: str) -> None:
+    assert "more: rungwise demo" not in demo
 
 
 def test_the_demo_lists_its_scenarios() -> None:
