@@ -261,11 +261,10 @@ def verify(
 
     The certificate goes to stdout as Markdown, laid out on a terminal. A summary comes first:
     whether everything holds, and the most requests, seconds of waiting and seconds; with
-    --max-tokens also the most output tokens, and with --input-tokens and prices the most money. An
-    unknown figure says what is missing. Then come every property with its verdict, and the path to
-    each figure. Without a policy it covers the default one. With --turn it covers turns: it bounds
-    calls, requests, seconds, tool runs, output tokens and money, and each call's certificate
-    follows. A module:POLICY needs no --turn.
+    --max-tokens also output tokens, and with --input-tokens and prices money. An unknown figure
+    says what is missing. Then come every property and the path to each figure. Without a policy it
+    covers the default one. With --turn it covers turns: it bounds calls, requests, seconds, tool
+    runs, output tokens and money; each call's certificate follows. module:POLICY needs no --turn.
 
     With --scripts, each worst case becomes a script for the chain of --backends, or for one, two
     and three backends. Serve it, point a client with that policy at it, and watch the call spend
