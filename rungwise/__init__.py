@@ -4,9 +4,10 @@ Each call is an explicit state machine. Its states are the rungs of a recovery l
 outcomes, and one table runs it, is drawn for review, and is checked exhaustively. The
 [guides](https://github.com/rungwise/rungwise/blob/main/docs/pages/index.md) go from trouble to
 remedy, [diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md) shows the
-table, and the reference gives each name with its arguments, units and errors. `rungwise.adapters`
-(messages, chains, cancelling, sharing) and `rungwise.fsm` (budgets, silence, ladders, turns)
-explain how all of it behaves together.
+table, and the reference gives each name with its arguments, units and errors. Its pages on [how
+calls](https://github.com/rungwise/rungwise/blob/main/docs/pages/reference/calls-behave.md) and [how
+clients](https://github.com/rungwise/rungwise/blob/main/docs/pages/reference/clients-behave.md)
+behave give the rules in full.
 
     chain = [rungwise.Anthropic("claude-sonnet-5"), rungwise.Ollama("llama3.2")]
     client = rungwise.Client(chain)

@@ -129,6 +129,9 @@ JOURNAL_OPTION: Final = click.option(
         "--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming."
     ),
     click.option(
+        "--newline", is_flag=True, help="End the last line of the answer in a pipe or file, too."
+    ),
+    click.option(
         "--json", "as_json", is_flag=True, help="Write one JSON object instead of the text."
     ),
     JOURNAL_OPTION,
@@ -141,7 +144,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
 
     A terminal shows text as it arrives. If a reply turns out to be worthless, a marked line takes
     back what was shown of it. A pipe gets text once it is final: exactly the characters of the
-    answer, as UTF-8 whatever the locale says, with no line end added.
+    answer, as UTF-8 whatever the locale says. With --newline its last line ends, too.
 
     Options that a backend does not support are dropped, with a note on stderr. With --json, stdout
     gets one object: outcome, text, value (what --returns asked for), tool_calls, usage, cost (null
@@ -223,7 +226,7 @@ def _ask(prompt: str | None, tools: Toolbox | None, **options: Any) -> int:
     settings = {name: options[name] for name in OF_REQUEST}
     request = Request(_messages(prompt, options["system"]), **settings)
     as_json = options["as_json"]
-    answer = PrintedAnswer() if as_json else answer_to_stdout()
+    answer = PrintedAnswer() if as_json else answer_to_stdout(ends_line=options["newline"])
     arguments: dict[str, Any] = {name: options[name] for name in ("deadline", "returns")}
     display: Shown[Any] = ShownCall(answer)
     if tools is not None:

@@ -135,7 +135,7 @@ def chain_in(
     for number, (backend, own) in enumerate(zip(chain, settings, strict=True), 1):
         if "background" in own and "background" not in attrs.fields_dict(type(backend)):
             raise ConfigurationError(
-                f"chain.{name}: backend {number}: only the APIs responses and interactions go on "
+                f"chain.{name}: backend {number}: only the APIs responses and interactions run "
                 f"in the background, not {backend.API}; leave background out"
             )
         backends.append(attrs.evolve(backend, **own))
@@ -348,10 +348,10 @@ _OPTIONS: Final = (
         multiple=True,
         metavar="API:MODEL | [API:]URL#MODEL[#KEYENV]",
         callback=lambda context, parameter, values: tuple(map(_target, values)),
-        help="Whom to ask next where the one before fails; may be repeated. API is as for --api, "
-        "openai if it is left out. KEYENV names the variable that holds its key; without it, that "
-        "of --api-key-env counts for the same scheme, host and port, and a provider's own variable "
-        "at its own host.",
+        help="The backend to try next when the previous one fails; may be repeated. API is as for "
+        "--api, openai if it is left out. KEYENV names the variable that holds its key; without "
+        "it, that of --api-key-env counts for the same scheme, host and port, and a provider's own "
+        "variable at its own host.",
     ),
 )
 

@@ -115,7 +115,7 @@ def diff(
     The first lines sum up the change, outcomes that got worse first. Then follow what calls do on a
     429, an empty reply or a refusal, before and now; the worst cases; the fields; what each event
     leads to; the rows of the machine that are new, gone, off or on; and the longest paths. With
-    --journal it shows what past calls would have done, as far as their journals tell.
+    --journal it shows what past calls would have done, as far as their journals show.
 
     OLD and NEW are each a POLICY.toml or module:POLICY. The word default stands for the default
     policy, for a file that is new or deleted. With --rates it adds the odds as `rungwise odds`

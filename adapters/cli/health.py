@@ -80,7 +80,7 @@ def health(
     again, and why.
 
     --open drains a backend, for all of its keys: it ends by itself, and no answer ends it earlier.
-    Where all backends of a chain are open, calls ask the first to come due all the same.
+    If all backends of a chain are open, calls ask the first to come due all the same.
 
     \b
     States, as of a circuit breaker:

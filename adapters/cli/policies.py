@@ -40,7 +40,7 @@ class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
         try:
             is_file = path.exists() and not path.is_dir()
         except OSError as error:
-            self.fail(f"{value[:LONGEST_SHOWN]!r} is no path: {error.strerror}.", param, ctx)
+            self.fail(f"{value[:LONGEST_SHOWN]!r} is not a path: {error.strerror}.", param, ctx)
         if is_file:
             text = text_of_file(path)  # a pipe can be read only once
             if ctx is not None:

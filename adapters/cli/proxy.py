@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="ORIGIN",
     help="An origin whose web pages may ask, as in https://app.example; repeatable. * for all, "
-    "where requests need a key.",
+    "if requests need a key.",
 )
 @number_option(
     "--max-connections",
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long running calls may go on after SIGTERM.",
+    help="How long running calls may take to end after SIGTERM.",
 )
 @click.option(
     "--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back."
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 @click.option(
     "--forward",
     is_flag=True,
-    help="Pass on requests that are no model calls, with a backend's key.",
+    help="Forward all other requests, with a backend's key.",
 )
 @store_option()
 @click.option(

@@ -67,9 +67,14 @@ class PrintedAnswer:
 
 
 class _PipedAnswer(PrintedAnswer):
-    """Write for a program: only text that is final, and nothing but the text."""
+    """Write for a program: only text that is final, and nothing but the text.
 
-    def __init__(self) -> None:
+    Arguments:
+        ends_line: whether to end the last line, too.
+    """
+
+    def __init__(self, *, ends_line: bool) -> None:
+        self._ends_line = ends_line
         self._pending: list[str] = []
         self._written = 0
 
@@ -92,6 +97,8 @@ class _PipedAnswer(PrintedAnswer):
         self._pending.clear()
 
     def end(self, whole: str) -> None:
+        if self._ends_line and whole and not whole.endswith("\n"):
+            whole += "\n"
         put(whole[self._written :])
 
 
@@ -144,9 +151,13 @@ class TerminalAnswer(PrintedAnswer):
             self._at_line_start = text.endswith("\n")
 
 
-def answer_to_stdout() -> PrintedAnswer:
-    """Return the answer for a terminal or for a pipe."""
-    return TerminalAnswer() if is_terminal(sys.stdout) else _PipedAnswer()
+def answer_to_stdout(*, ends_line: bool) -> PrintedAnswer:
+    """Return the answer for a terminal or for a pipe.
+
+    Arguments:
+        ends_line: whether to end the last line of a pipe, too.
+    """
+    return TerminalAnswer() if is_terminal(sys.stdout) else _PipedAnswer(ends_line=ends_line)
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def duration(context: click.Context, parameter: click.Parameter, value: str | No
         return None
     parts = _DURATION.fullmatch(value)
     if parts is None:
-        raise click.BadParameter(f"{value!r} is no duration, as in 20s, 1.5m or 30d")
+        raise click.BadParameter(f"{value!r} is not a duration, as in 20s, 1.5m or 30d")
     return float(parts[1]) * _UNITS[parts[2]]
 
 

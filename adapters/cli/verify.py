@@ -259,12 +259,12 @@ def verify(
 ) -> int:
     """Prove that every call under a policy ends, and compute its worst case, before any is made.
 
-    The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with
-    its verdict, and the most requests, seconds and seconds of waiting, each with the path that
-    leads there; with --max-tokens also the most output tokens, and with --input-tokens and prices
-    the most money. Without a policy it covers the default one. With --turn it covers turns: it
-    bounds calls, requests, seconds, tool runs, output tokens and money, and the certificate of each
-    call follows. A module:POLICY needs no --turn.
+    The certificate goes to stdout as Markdown, laid out on a terminal. A summary comes first:
+    whether everything holds, and the most requests, seconds of waiting and seconds; with
+    --max-tokens also output tokens, and with --input-tokens and prices money. An unknown figure
+    says what is missing. Then come every property and the path to each figure. Without a policy it
+    covers the default one. With --turn it covers turns: it bounds calls, requests, seconds, tool
+    runs, output tokens and money; each call's certificate follows. module:POLICY needs no --turn.
 
     With --scripts, each worst case becomes a script for the chain of --backends, or for one, two
     and three backends. Serve it, point a client with that policy at it, and watch the call spend
@@ -341,7 +341,8 @@ def _as_json(certificate: Certificate, worst: ByFallbacks) -> str:
 def _as_text(certificate: Certificate, worst: ByFallbacks) -> str:
     text = certificate.to_markdown()
     if worst:
-        text += by_fallbacks(worst)
+        summary, head, rest = text.partition("\n## ")
+        text = summary + by_fallbacks(worst) + head + rest
     return laid_out(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 import click
 
@@ -10,6 +11,9 @@ from rungwise.adapters.cli.output import is_terminal, put
 from rungwise.adapters.cli.shared_options import choice_option
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.wires.registry import APIS
+
+FIRST: Final = 3
+"""How many scenarios run unless more are asked for."""
 
 
 def _list(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -30,8 +34,9 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     multiple=True,
     type=click.Choice(tuple(SCENARIOS)),
     metavar="NAME",
-    help="Run this scenario; may be repeated.  [default: all]",
+    help=f"Run this scenario; may be repeated.  [default: the first {FIRST}]",
 )
+@click.option("--all", "runs_all", is_flag=True, help="Run all scenarios.")
 @choice_option("--api", tuple(APIS), "The protocol to ask the providers in.")
 @click.option(
     "--list",
@@ -41,11 +46,13 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     callback=_list,
     help="List the scenarios.",
 )
-def demo(names: tuple[str, ...], api: str) -> int:
-    """Watch twelve calls and two turns with providers that misbehave on purpose.
+def demo(names: tuple[str, ...], runs_all: bool, api: str) -> int:
+    """Watch three calls with providers that misbehave on purpose; with --all, twelve calls and two
+    turns.
 
-    Needs no key and no network; takes some 15 seconds. Where the extra `durable` is installed, a
-    process kills itself amid an answer at the end, and another one goes on with it.
+    Needs no key and no network; takes some 5 seconds, with --all some 15. If the extra `durable` is
+    installed, --all ends with a process that kills itself in the middle of an answer, and another
+    one that resumes it.
 
     Real HTTP servers on this machine play the providers, and the real client calls them. Each
     scenario shows the rungs as they happen, what was sent, what came back, the answer or the honest
@@ -62,14 +69,17 @@ def demo(names: tuple[str, ...], api: str) -> int:
     \b
     Examples:
       rungwise demo
+      rungwise demo --all
       rungwise demo --list
       rungwise demo --scenario rate-limit --scenario all-broken
       rungwise demo --api anthropic
     """
     from rungwise.adapters.demo.scenes import run_demo
 
-    scenarios = tuple(
-        scenario for name, scenario in SCENARIOS.items() if not names or name in names
-    )
+    scenarios = tuple(SCENARIOS.values())
+    if names:
+        scenarios = tuple(each for each in scenarios if each.name in names)
+    elif not runs_all:
+        scenarios = scenarios[:FIRST]
     run_demo(scenarios, api, is_watched=is_terminal(sys.stdout))
     return 0

@@ -35,7 +35,7 @@ CHILD: Final = (
 
 
 def show_crash(screen: Screen) -> None:
-    """Run a durable call in a process that dies, and go on here; without the extra, name it."""
+    """Run a durable call in a process that dies, and resume it here; without the extra, name it."""
     if find_spec("dbos") is None:
         screen.print()
         screen.paragraph("For calls that outlive their process: pip install 'rungwise[durable]'")
@@ -66,13 +66,13 @@ def show_crash(screen: Screen) -> None:
                     text += event.text
             result = durable.handle(ID).result()
         screen.label("process 2", "bold cyan")
-        screen.say("goes on:")
+        screen.say("resumes:")
         screen.stream(text.removeprefix(written), "default")
         screen.label(result.outcome, STYLES[result.outcome])
         requests = len(server.requests)
         screen.say(
-            f"{len(text)} characters in {requests} requests; nothing is lost, and nothing said "
-            "twice"
+            f"{len(text)} characters in {requests} requests; nothing is lost, and nothing is "
+            "repeated"
         )
 
 

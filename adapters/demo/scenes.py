@@ -213,6 +213,9 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     screen.paragraph(_summed(ends))
     _compare(screen, ends)
     screen.print()
+    left = len(SCENARIOS) - len(ends)
+    if left:
+        screen.print(f"{left} more: rungwise demo --all")
     screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify, rungwise odds")
     if find_spec("numpy"):
         screen.print()

@@ -37,7 +37,7 @@ class _Least(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
         grade, _, number = str(value).partition("=")
         if grade not in GRADES[:-1] or not number.isdecimal():
-            self.fail(f"{value!r} is no grade with a number: pass=12, partial=15 or safe=20")
+            self.fail(f"{value!r} is not a grade with a number: pass=12, partial=15 or safe=20")
         return grade, int(number)
 
 
@@ -132,7 +132,7 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
     is_eager=True,
     expose_value=False,
     callback=_print_config,
-    help="Print how a gateway is told of the provider.",
+    help="Print how a gateway finds the provider.",
 )
 @click.option("--json", "json_output", is_flag=True, help="Print JSON instead of a table.")
 @click.option(

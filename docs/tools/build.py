@@ -2,7 +2,7 @@
 checkout.
 
 The pages, the pictures of diagrams/ and what is generated are gathered in one folder, and the tool
-builds that. Its warnings are errors, and so is what `docs.tools.check` finds.
+builds that. Its warnings are errors, and so is what `docs.tools.check` and `docs.tools.tree` find.
 """
 
 import os
@@ -17,36 +17,28 @@ from typing import Final
 
 import click
 
-from docs.tools.check import SOURCES, faults_of
+from docs.tools.check import faults_of
 from docs.tools.names import link_names
+from docs.tools.tree import CHANGELOG, faults_of_tree, for_site, places_in_site
 from rungwise.adapters.cli.command import main as rungwise_command
 
 ROOT: Final = Path(__file__).parents[2]
-PICTURES: Final = "diagrams"
 COMMANDS: Final = "reference/commands.md"
-CHANGELOG: Final = "changelog.md"
 COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
-UPWARD: Final = re.compile(r"\]\(\.\./([^)]+)\)")
 TOOLS: Final = {"zensical": ("build", "--strict", "--clean"), "mkdocs": ("build", "--strict")}
 
 
 def gather(folder: Path) -> Path:
     """Write all that the site consists of to a folder, and return the configuration."""
     pages = folder / "pages"
-    shutil.copytree(ROOT / "docs/pages", pages)
-    shutil.copytree(ROOT / PICTURES, pages / PICTURES)
-    (pages / PICTURES / "README.md").rename(pages / PICTURES / "pictures.md")
-    for path in (pages / PICTURES).glob("*.md"):
-        path.write_text(
-            UPWARD.sub(rf"]({SOURCES}\1)", path.read_text(encoding="utf-8")), encoding="utf-8"
-        )
-    (pages / COMMANDS).write_text("\n".join(commands()), encoding="utf-8")
-    for path in pages.rglob("*.md"):
-        path.write_text(
-            link_names(COMMENT.sub("", path.read_text(encoding="utf-8"))), encoding="utf-8"
-        )
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    (pages / CHANGELOG).write_text(changes.replace("](docs/pages/", "]("), encoding="utf-8")
+    for path, there in places_in_site(ROOT).items():
+        target = pages / there
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, target)
+        if target.suffix == ".md":
+            text = COMMENT.sub("", for_site(target.read_text(encoding="utf-8"), path))
+            target.write_text(text if path == CHANGELOG else link_names(text), encoding="utf-8")
+    (pages / COMMANDS).write_text(link_names("\n".join(commands())), encoding="utf-8")
     shutil.copy(ROOT / "docs/mkdocs.yml", folder)
     return folder / "mkdocs.yml"
 
@@ -81,7 +73,7 @@ def build(target: Path, tool: str) -> list[str]:
         asked = [sys.executable, "-m", tool, *TOOLS[tool], "-f", str(config)]
         subprocess.run(asked, cwd=ROOT, env=environment, check=True)
         built = Path(folder) / "site"
-        faults = list(faults_of(built, ROOT))
+        faults = [*faults_of_tree(ROOT), *faults_of(built, ROOT)]
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(built, target)
     return faults

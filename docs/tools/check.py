@@ -11,8 +11,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from docs.tools.names import public_names
+from docs.tools.tree import SOURCES
 
-SOURCES: Final = "https://github.com/rungwise/rungwise/blob/main/"
 DOTTED: Final = re.compile(r"rungwise(\.\w+)+(\(\))?")
 TRACED: Final = re.compile(
     r"rungwise\.(attempts|backend\.closed|(cache_write_long|discarded|input|output)_tokens|cost|"

@@ -48,11 +48,10 @@ def kept() -> dict[str, Any]:
 
 def write(results: Mapping[str, Any]) -> None:
     """Write the pages."""
-    online = (SITE, HEADING, front(results, ONLINE))
     for path, heading, text in (
         (FRONT, HEADING, front(results)),
         (PAGE, LAST_RUN, page(results)),
-        online,
+        (SITE, HEADING, site(results)),
     ):
         old = path.read_text(encoding="utf-8")
         found = re.search(rf"^{re.escape(heading)}.*?(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
@@ -63,12 +62,44 @@ def write(results: Mapping[str, Any]) -> None:
         )
 
 
-def front(results: Mapping[str, Any], home: str = HOME) -> str:
-    """Return the section of the README, or of a page that says where the benchmarks stand."""
+def front(results: Mapping[str, Any]) -> str:
+    """Return the section of the README: three figures, and where the others stand."""
+    lines = []
+    for each in _in_short({each["name"]: each for each in results["sections"]}):
+        lines += textwrap.wrap(f"* {each}", 119, subsequent_indent="  ")
+    others = "[All figures](docs/pages/performance.md), and what a fault costs."
+    return "\n".join([HEADING, *lines, "", *_circumstances(results, HOME, others)]) + "\n"
+
+
+def site(results: Mapping[str, Any]) -> str:
+    """Return the section of the site: every figure beside those of others."""
     sections = {each["name"]: each for each in results["sections"]}
     lines = ["| what | Rungwise | beside it | goal |", "| --- | --- | --- | --- |"]
     lines += [f"| {' | '.join(each)} |" for each in _rows(sections)]
-    return "\n".join([HEADING, *lines, "", *WHY_STREAMED, *_circumstances(results, home)]) + "\n"
+    circumstances = _circumstances(results, ONLINE)
+    return "\n".join([HEADING, *lines, "", *WHY_STREAMED, *circumstances]) + "\n"
+
+
+def _in_short(sections: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each figure that a user cares about."""
+    call = sections["calls.call"]
+    streamed = told(_streamed(call)["ratio"], "×")
+    [whole] = call["verdicts"]
+    yield (
+        f"One call takes {streamed} the time of one over bare httpx "
+        f"({_peers(call, 'ratio', '×')}). It streams underneath, to notice silence early; with "
+        f"`stream_calls=False` it takes {_found(whole)}."
+    )
+    load = sections["at_once.256"]
+    yield (
+        f"256 calls at once: {number(_most_at_once(load))} in a second "
+        f"({_peers(load, 'best', '', bare=True)})."
+    )
+    imports = sections["imports"]
+    yield (
+        f"The first call begins {told(_until_first_call(imports), 's')} after the import does "
+        f"(importing alone: {_peers(imports, 'best', 's')})."
+    )
 
 
 def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
@@ -88,20 +119,19 @@ def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         if name.startswith("streams.")
         for verdict in each["verdicts"]
     ]
-    dearest = max(streams, key=lambda each: each["figure"])
+    slowest = max(streams, key=lambda each: each["figure"])
     beside = _peers(sections["streams.OpenAIChat.plain.2000"], "ratio", "×")
     yield (
-        f"a stream, over its raw bytes: the dearest of {len(streams)} kinds",
-        _found(dearest),
+        f"a stream, over its raw bytes: the slowest of {len(streams)} kinds",
+        _found(slowest),
         beside,
-        _goal(dearest),
+        _goal(slowest),
     )
     load = sections["at_once.256"]
-    own = max(each["best"] for each in load["figures"] if each["who"].startswith("Rungwise"))
     beside = _peers(load, "best", "", bare=True)
     yield (
         "256 calls at once, in a second",
-        number(own),
+        number(_most_at_once(load)),
         beside,
         f"{_goal(load['verdicts'][0])} httpx",
     )
@@ -113,12 +143,10 @@ def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         (f"{_goal(happy)}, {_goal(long)}"),
     )
     [imports] = sections["imports"]["verdicts"]
-    first = next(
-        each["best"] for each in sections["imports"]["figures"] if "first call" in each["who"]
-    )
+    first = told(_until_first_call(sections["imports"]), "s")
     yield (
         "`from rungwise import Policy; from rungwise.core import Call`; with a first call begun",
-        f"{_found(imports)}; {told(first, 's')}",
+        f"{_found(imports)}; {first}",
         _peers(sections["imports"], "best", "s"),
         _goal(imports),
     )
@@ -130,6 +158,18 @@ def _streamed(section: Mapping[str, Any]) -> Mapping[str, Any]:
         each for each in section["figures"] if "by default" in each["who"]
     )
     return found
+
+
+def _most_at_once(section: Mapping[str, Any]) -> float:
+    """Return the most calls in a second."""
+    own = [each["best"] for each in section["figures"] if each["who"].startswith("Rungwise")]
+    return float(max(own))
+
+
+def _until_first_call(section: Mapping[str, Any]) -> float:
+    """Return the seconds from the import to the first call."""
+    [first] = [each["best"] for each in section["figures"] if "first call" in each["who"]]
+    return float(first)
 
 
 def _found(verdict: Mapping[str, Any]) -> str:
@@ -160,7 +200,7 @@ def _peers(
     )
 
 
-def _circumstances(results: Mapping[str, Any], home: str) -> list[str]:
+def _circumstances(results: Mapping[str, Any], home: str, before: str = "") -> list[str]:
     day = date.fromisoformat(results["date"])
     versions = {
         name: version for each in results["versions"].values() for name, version in each.items()
@@ -176,11 +216,12 @@ def _circumstances(results: Mapping[str, Any], home: str) -> list[str]:
         f"{word} {versions[name]}" for name, word in named.items() if name in versions
     )
     text = (
-        f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: "
+        f"{before} [Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: "
         f"{results['cores']} cores"
         f" ({results['cpu']}), Python {results['python']}, {told_versions}."
     )
-    return textwrap.wrap(text.replace("[Measured]()", f"[Measured]({home}/README.md)"), 119)
+    measured = f"[Measured]({home}/README.md)"
+    return textwrap.wrap(text.replace("[Measured]()", measured).strip(), 119)
 
 
 def page(results: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ RUN = Path(__file__).with_name("run.py")
 def test_the_readmes_say_what_the_kept_results_say() -> None:
     results = pages.kept()
     assert f"\n{pages.front(results)}\n## " in pages.FRONT.read_text(encoding="utf-8")
-    assert f"\n{pages.front(results, pages.ONLINE)}" in pages.SITE.read_text(encoding="utf-8")
+    assert f"\n{pages.site(results)}" in pages.SITE.read_text(encoding="utf-8")
     assert pages.PAGE.read_text(encoding="utf-8").endswith(f"\n{pages.page(results)}")
 
 
@@ -32,9 +32,12 @@ def test_the_front_page_begins_with_what_users_get_by_default() -> None:
         for each in section["figures"]
         if each["who"] == "Rungwise, streamed as by default"
     ]
-    default, whole = pages.front(results).splitlines()[4:6]
+    default, whole = pages.site(results).splitlines()[4:6]
     assert f"| {ratio:.2f} ×, " in default
     assert "stream_calls=False" in whole
+    first = pages.front(results).partition("\n* ")[2].partition("\n* ")[0]
+    assert first.startswith(f"One call takes {ratio:.2f} × ")
+    assert "stream_calls=False" in first
 
 
 def test_every_peer_is_in_the_extra() -> None:

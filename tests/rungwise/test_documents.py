@@ -17,7 +17,7 @@ from support.documents import CHECKED, ELSEWHERE, SHOWN, Oracle, evaluators, run
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/pages").rglob("*.md"))]
 WITH_CODE = [path for path in PAGES if "```" in path.read_text(encoding="utf-8")]
-SLOW = {"reviewing.md", "how-it-works.md", "odds.md", "cost.md"}
+SLOW = {"reviewing.md", "how-it-works.md", "odds.md", "cost.md", "budgets.md"}
 """Pages whose examples compute for seconds: `.ci/run full` runs these."""
 
 BACKENDS = ("Decisions", "OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama")

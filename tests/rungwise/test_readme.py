@@ -113,7 +113,7 @@ def commands(page: str) -> list[str]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_command_of_a_page_has_these_options(path: Path) -> None:
     for each in commands(path.read_text(encoding="utf-8")):
-        name, *arguments = shlex.split(each.partition(">")[0])
+        name, *arguments = shlex.split(each.partition("'>'")[0])
         if "--" in arguments:  # what follows belongs to the program that is named
             del arguments[arguments.index("--") :]
         command = main.get_command(click.Context(main), name)

@@ -95,7 +95,7 @@ def test_ci_runs_on_every_python_that_the_package_names() -> None:
     assert jobs["install"]["strategy"]["matrix"]["system"] == ["windows-latest", "macos-latest"]
     assert [step["run"] for step in jobs["install"]["steps"] if "run" in step] == [
         "pip install .",
-        "rungwise demo",
+        "rungwise demo --all",
     ]
 
 

@@ -15,6 +15,7 @@ from docs.tools import build
 from docs.tools.check import faults_of
 from docs.tools.extension import split_shared
 from docs.tools.names import MODULES, link_names, public_names
+from docs.tools.tree import SOURCES, faults_of_tree, for_site
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,6 +87,65 @@ def test_what_a_site_must_not_have_is_found(tmp_path: Path, body: str, fault: st
 def test_a_public_name_without_a_page_is_found(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<html></html>", encoding="utf-8")
     assert "no page describes rungwise.Client" in list(faults_of(tmp_path, ROOT))
+
+
+def test_every_link_of_the_tree_leads_somewhere_on_github() -> None:
+    assert "\n".join(faults_of_tree(ROOT)) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("[x](no.md)", "no.md, which is not in the tree"),
+        ("![x](diagrams/call.svg)", "diagrams/call.svg, which is not in the tree"),
+        ("[x](../../../outside.md)", "../../../outside.md, which is not in the tree"),
+        ("[x](../../rungwise/fsm/a.md)", "../../rungwise/fsm/a.md, which is not in the tree"),
+        ("[x]", "no.md, which is not in the tree"),
+        ("| a |\n| --- |\n| [x](no.md) |", "no.md, which is not in the tree"),
+        ("* a\n\n  [x](no.md)", "no.md, which is not in the tree"),
+        (f"[x]({SOURCES}no.py)", f"{SOURCES}no.py, which is not in the tree"),
+        ("[x](b.md#no)", "b.md#no, which has no such anchor on GitHub"),
+        ("[x](#no)", "#no, which has no such anchor on GitHub"),
+        ("[x](b.md#sse--json_lines-1)", ""),
+        ("[x](b.md#sse--json_lines) ![y](../../diagrams/call.svg) [z](../../fsm/a.md)", ""),
+        (f"[x]({SOURCES}fsm/a.md) <https://example.org/no.md>", ""),
+        ("`[x](no.md)`\n\n```text\n[x](no.md)\n```", ""),
+    ],
+)
+def test_a_broken_link_of_the_tree_is_found(tmp_path: Path, body: str, fault: str) -> None:
+    for name in ("docs/pages", "diagrams", "fsm", "rungwise"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path.parent / "outside.md").write_text("", encoding="utf-8")
+    (tmp_path / "diagrams/call.svg").write_text("", encoding="utf-8")
+    (tmp_path / "fsm/a.md").write_text("", encoding="utf-8")
+    (tmp_path / "rungwise/fsm").symlink_to("../fsm")
+    twice = "## SSE, `json_lines`!\n" * 2
+    (tmp_path / "docs/pages/b.md").write_text(twice.replace(",", " /"), encoding="utf-8")
+    page = tmp_path / "docs/pages/a.md"
+    page.write_text(f"{body}\n\n[x]: no.md\n", encoding="utf-8")
+    found = "\n".join(faults_of_tree(tmp_path))
+    assert found == (f"docs/pages/a.md links to {fault}" if fault else "")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "written"),
+    [
+        ("docs/pages/index.md", "![x](../../diagrams/call.svg)", "![x](diagrams/call.svg)"),
+        (
+            "docs/pages/pains/outages.md",
+            "[x](../../../diagrams/README.md#a)",
+            "[x](../diagrams/pictures.md#a)",
+        ),
+        ("docs/pages/pains/outages.md", "[x](cost.md) [y](#z)", "[x](cost.md) [y](#z)"),
+        ("docs/pages/index.md", "[x](../../fsm/README.md#a)", f"[x]({SOURCES}fsm/README.md#a)"),
+        ("diagrams/README.md", "[x](../fsm/README.md)", f"[x]({SOURCES}fsm/README.md)"),
+        ("diagrams/README.md", "[x](rows.md)", "[x](rows.md)"),
+        ("CHANGELOG.md", "[x](docs/pages/pains/cost.md)", "[x](pains/cost.md)"),
+        ("CHANGELOG.md", "[x](https://example.org/a/../b)", "[x](https://example.org/a/../b)"),
+    ],
+)
+def test_a_link_of_the_tree_becomes_one_of_the_site(path: str, text: str, written: str) -> None:
+    assert for_site(text, path) == written
 
 
 def test_the_pages_are_gathered_with_pictures_and_commands(tmp_path: Path) -> None:

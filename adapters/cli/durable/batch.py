@@ -55,7 +55,7 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
     return click.option("--database", metavar="URL", required=required, help=text)
 
 
-@click.command(short_help="Run the prompts of a file, and go on where an earlier run ended.")
+@click.command(short_help="Run the prompts of a file, and resume where an earlier run ended.")
 @click.argument("prompts", type=click.Path(exists=True, dir_okay=False))
 @CONFIG_OPTION
 @CHAIN_OPTION
@@ -113,9 +113,9 @@ def batch(
 
     A line has a `prompt`, or `messages`; what else it may have: `id`, `system`, `max_tokens`,
     `temperature`, `tools` and the other options of a call. A line that cannot be read is reported
-    with its number, and the rest goes on.
+    with its number, and the others run.
 
-    Ctrl-C, a crash or a lost machine costs nothing twice: the same command again goes on, and reads
+    Ctrl-C, a crash or a lost machine costs nothing twice: the same command again resumes, and reads
     what has ended from the database. That holds prompts and answers, and no keys.
 
     \b
@@ -123,7 +123,7 @@ def batch(
       0    every prompt has an answer
       1    some have none: OUTPUT says why
       2    bad input
-      130  Ctrl-C; run it again to go on
+      130  Ctrl-C; run it again to resume
 
     \b
     Examples:
@@ -152,7 +152,7 @@ def batch(
                 if file is not None:
                     file.write(_line_of(answer))
     except KeyboardInterrupt:
-        note("stopped; the same command goes on")
+        note("stopped; run the same command again to resume")
         return CANCELLED
     progress.sum_up()
     return int(progress.failed > 0)

@@ -139,11 +139,11 @@ def rates(paths: tuple[str, ...], database: str | None, output: str | None) -> i
 
     JOURNALS are files and folders, as for `rungwise stats`. The rates are TOML that you can read
     and edit: the share of each event with its interval of 95 %, and histograms of its seconds and
-    tokens. stderr warns where few were seen.
+    tokens. stderr warns if few were seen.
 
     \b
     Exit codes:
-      0  counted; what is no journal is left out, with a note
+      0  counted; files that are not journals are skipped, with a note
       2  bad input: no journal with an attempt, or a file that cannot be written
 
     \b

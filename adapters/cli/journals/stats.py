@@ -48,11 +48,11 @@ def stats(
 
     JOURNALS are files, with one journal or one on each line, or folders, of which each file counts
     that ends in .json, .jsonl or .ndjson. The calls of a turn count as calls. What older journals
-    do not tell is -. -o FILE.svg or FILE.html draws the tables, with bars.
+    do not have is -. -o FILE.svg or FILE.html draws the tables, with bars.
 
     \b
     Exit codes:
-      0  counted; what is no journal is left out, with a note
+      0  counted; files that are not journals are skipped, with a note
       2  bad input: no journal at all, or a file that cannot be written
 
     \b

@@ -269,8 +269,7 @@ class Certificate:
             and seconds if the budget has seconds; None if nothing is reserved, or if a failure may
             end the call before that backend.
         call: for a turn, the certificate of each of its calls, on which its worst cases rest.
-        tools: for a turn, the bounds of its tools: calls of one reply, seconds of a tool, tokens of
-            the results.
+        tools: for a turn, the bounds of its tools: calls of a reply, seconds, tokens of results.
         within: what bounds all calls within each shared budget together, the innermost first.
     """
 
@@ -365,6 +364,7 @@ class Certificate:
             winners=winners,
             CLOSING=CLOSING,
             counted=counted,
+            figure=figure,
             number_text=number_text,
             path_text=path_text,
             played=played,

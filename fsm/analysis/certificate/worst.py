@@ -220,7 +220,7 @@ def _money(search: CallSearch) -> WorstCase:
     input_tokens = search.input_tokens
     priced = [each for each in prices if each is not None]
     if len(priced) < len(prices):
-        why = f"a backend of the chain has no prices{NO_MORE_INPUT}"
+        why = f"no price is known for a backend of the chain{NO_MORE_INPUT}"
         return unknown(search.policy.budget, "money", why)
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"

@@ -91,6 +91,12 @@ def without_host(provider: EmbeddedProvider, told: str) -> list[str]:
     return [*lines[:-1], lines[-1].partition(", 0.")[0]]
 
 
+def test_the_last_line_of_a_turn_ends_where_it_is_asked_for(
+    rungwise_provider: Serve, ask: Ask
+) -> None:
+    assert ask(rungwise_provider(LOOKS, ANSWER), "--newline").stdout == "A heron.\n"
+
+
 def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(
     rungwise_provider: Serve, ask: Ask
 ) -> None:

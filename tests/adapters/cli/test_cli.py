@@ -915,7 +915,7 @@ def demo() -> str:
         "NO_PROXY": "",
         "PYTHONIOENCODING": "utf-8",
     }
-    done = run(command("demo"), **more)
+    done = run(command("demo", "--all"), **more)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode()
 
@@ -1075,6 +1075,21 @@ def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
     assert b"Traceback" not in told
 
 
+@pytest.mark.full
+def test_the_demo_ends_after_three_scenarios_and_counts_the_others() -> None:
+    first = list(SCENARIOS)[:3]
+    shown = printed("demo")
+    assert list(seen_in(shown)) == first
+    assert "3 calls with providers that misbehave" in shown
+    assert f"\n{len(SCENARIOS) - 3} more: rungwise demo --all\n" in shown
+    assert "process" not in shown
+
+
+@pytest.mark.full
+def test_the_demo_of_all_scenarios_counts_none_that_are_left(demo: str) -> None:
+    assert "more: rungwise demo" not in demo
+
+
 def test_the_demo_lists_its_scenarios() -> None:
     assert [line.split()[0] for line in printed("demo", "--list").splitlines()] == list(SCENARIOS)
 
@@ -1121,8 +1136,12 @@ def test_on_a_terminal_a_certificate_is_laid_out_in_80_columns(
 @pytest.mark.full
 def test_by_default_the_worst_cases_of_two_fallbacks_are_shown_too() -> None:
     result = invoke("verify", "--max-tokens", "4096")
-    lines = result.stdout.splitlines()[-7:]
-    assert lines[0] == "| fallbacks | 0 | 1 | 2 |"
+    summary, _, rest = result.stdout.partition("\n## Properties\n")
+    lines = summary.splitlines()
+    assert len(lines) < 40
+    assert "| money | not known: no price is known for a backend of the chain |" in lines
+    assert "| fallbacks | 0 | 1 | 2 |" in lines
+    assert "\n## Worst cases\n" in rest
     assert "| seconds | 901 | 901 | 901 |" in lines
     assert "| output tokens | 602,304 | 602,304 | 602,304 |" in lines
     held = json.loads(invoke("verify", "--json", "--max-tokens", "4096").stdout)

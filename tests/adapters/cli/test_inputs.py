@@ -1,5 +1,5 @@
 """What a command is given: a prompt beside what is piped in, a backend in one word, and texts that
-begin with a byte order mark.
+begin with a byte order mark; and the line that a pipe gets.
 """
 
 import subprocess
@@ -35,6 +35,36 @@ def test_what_is_piped_in_stands_behind_the_prompt(rungwise_provider: Any) -> No
     assert said(provider) == f"Summarise this log:\n\n{LOG}"
     assert "piped in" in result.stderr
     assert result.stdout == ANSWER.text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("In reeds.", "In reeds.\n"), ("In reeds.\n", "In reeds.\n"), ("a\n\nb", "a\n\nb\n")],
+)
+@pytest.mark.parametrize("options", [(), ("--no-stream",)], ids=" ".join)
+def test_the_last_line_ends_where_it_is_asked_for(
+    rungwise_provider: Any, options: tuple[str, ...], text: str, written: str
+) -> None:
+    answer = ScriptedReply(text=text)
+    provider = rungwise_provider(answer, answer)
+    asked = ("ask", "Where?", *at(provider), *options)
+    assert invoke(*asked).stdout == text
+    assert invoke(*asked, "--newline").stdout == written
+
+
+def test_the_line_ends_once_where_the_text_comes_in_parts(rungwise_provider: Any) -> None:
+    cut = ScriptedReply(text="In reeds, ", finish="length")
+    provider = rungwise_provider(cut, ScriptedReply(text="and by the lake."))
+    result = invoke("ask", "Where?", *at(provider), "--newline")
+    assert (result.exit_code, result.stdout) == (0, "In reeds, and by the lake.\n")
+
+
+def test_no_answer_is_no_line_and_json_has_its_own_end(rungwise_provider: Any) -> None:
+    provider = rungwise_provider(ScriptedReply(status=401), ANSWER)
+    refusal = invoke("ask", "Where?", *at(provider), "--newline")
+    assert (refusal.exit_code, refusal.stdout) == (5, "")
+    written = invoke("ask", "Where?", *at(provider), "--newline", "--json").stdout
+    assert (written[-2:], written.count("\n")) == ("}\n", 1)
 
 
 @pytest.mark.parametrize("piped", ["", " \n"])

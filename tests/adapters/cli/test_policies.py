@@ -59,7 +59,7 @@ def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: st
         ("nowhere.toml", "does not exist; give POLICY.toml or module:POLICY"),
         (".", "'.' is a directory; give POLICY.toml or module:POLICY"),
         ("latin.toml", "latin.toml: not UTF-8: invalid start byte at byte 6"),
-        ("a" * 5000, "is no path: File name too long"),
+        ("a" * 5000, "is not a path: File name too long"),
     ],
 )
 def test_what_is_no_policy_is_bad_input(ours: Path, given: str, says: str) -> None:

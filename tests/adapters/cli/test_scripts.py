@@ -133,7 +133,9 @@ def test_what_cannot_be_played_is_said_once(policy: Path) -> None:
         "no script for output tokens: without max_tokens, only budget.output_tokens can cap"
         in ended.stderr
     )
-    assert ended.stderr.count("no script for money: a backend of the chain has no prices") == 1
+    assert (
+        ended.stderr.count("no script for money: no price is known for a backend of the chain") == 1
+    )
     assert set(json.loads(ended.stdout)["worst_by_fallbacks"]) == {"0", "1", "2"}
     names = {
         f"worst-{name}{chain}.toml"

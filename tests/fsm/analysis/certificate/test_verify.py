@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -93,6 +94,59 @@ def test_text_names_the_figures() -> None:
         "| [may_prefill] -> prefill | prefills |  | finds prefills < limit, takes one | "
         "only_reasoned |" in text
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "attempts", "tokens", "money"),
+    [
+        (
+            {},
+            "24",
+            "not known: without max_tokens, only budget.output_tokens can cap the first request",
+            "not known: no price is known for a backend of the chain",
+        ),
+        (
+            {"chain": [PlainLink("one", prices=Prices(1, 10))]},
+            "24",
+            "not known: without max_tokens, only budget.output_tokens can cap the first request",
+            "not known: needs max_tokens",
+        ),
+        (
+            {"policy": Policy(budget=Budget(output_tokens=900, money=2))},
+            "no more than 24",
+            "900",
+            "no more than 2",
+        ),
+    ],
+    ids=["nothing", "prices", "budgets"],
+)
+def test_text_begins_with_the_worst_cases_and_with_what_is_missing(
+    given: dict[str, Any], attempts: str, tokens: str, money: str
+) -> None:
+    head, _, rest = verify(**given).to_text().partition("\n\n|  |  |\n| --- | --- |\n")
+    assert head.splitlines() == [
+        "# Certificate: call",
+        "",
+        "Everything holds.",
+        "",
+        "| what is spent | at most |",
+        "| --- | --- |",
+        f"| attempts | {attempts} |",
+        "| waiting seconds | 900 s (15 min) |",
+        "| seconds | 901 s (15 min) |",
+        f"| output tokens | {tokens} |",
+        f"| money | {money} |",
+    ]
+    assert rest.startswith("| limits |")
+
+
+def test_a_policy_that_fails_has_no_worst_cases_to_begin_with() -> None:
+    certificate = verify()
+    broken = evolve(
+        certificate, worst=(), properties=(evolve(certificate.properties[0], holds=False),)
+    )
+    text = broken.to_text()
+    assert text.startswith("# Certificate: call\n\nFails: well-formed table.\n\n|  |  |\n")
 
 
 def test_text_and_markdown_are_the_same_each_time() -> None:

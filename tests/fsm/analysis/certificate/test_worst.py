@@ -523,7 +523,7 @@ def test_without_a_cap_the_output_is_unbounded() -> None:
 @pytest.mark.parametrize(
     ("prices", "max_tokens", "prompt", "why"),
     [
-        ([None], 4096, 1000, "a backend of the chain has no prices"),
+        ([None], 4096, 1000, "no price is known for a backend of the chain"),
         ([PRICES[0]], None, 1000, "needs max_tokens"),
         ([PRICES[0]], 4096, None, "needs input_tokens"),
     ],

@@ -253,7 +253,7 @@ def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
     for text in (found.to_text(), found.to_markdown()):
         assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in text
         assert "output tokens: not known; without max_tokens" in text
-        assert "money: not known; a backend of the chain has no prices" in text
+        assert "money: not known; no price is known for a backend of the chain" in text
 
 
 def test_a_bound_that_is_new_has_no_factor_and_one_that_is_gone_is_dearer() -> None:
