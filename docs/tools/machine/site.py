@@ -102,10 +102,10 @@ def _sources() -> Iterator[tuple[Path, str]]:
         assert spec is not None
         assert spec.origin is not None
         origin = Path(spec.origin)
-        if spec.submodule_search_locations is None:
-            yield origin, origin.name
-        else:
+        if origin.name == "__init__.py":
             yield from _below(origin.parent, name)
+        else:
+            yield origin, origin.name
 
 
 def _below(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
