@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from docs.tools.check import faults_of
+from docs.tools.machine.site import write_machine
 from docs.tools.names import link_names
 from docs.tools.tree import CHANGELOG, faults_of_tree, for_site, places_in_site
 from rungwise.adapters.cli.command import main as rungwise_command
@@ -73,6 +74,7 @@ def build(target: Path, tool: str) -> list[str]:
         asked = [sys.executable, "-m", tool, *TOOLS[tool], "-f", str(config)]
         subprocess.run(asked, cwd=ROOT, env=environment, check=True)
         built = Path(folder) / "site"
+        write_machine(built / "machine")
         faults = [*faults_of_tree(ROOT), *faults_of(built, ROOT)]
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(built, target)

@@ -73,10 +73,10 @@ class FactFinder:
         facts["follows_tool_result"] = "tool" in map(context.chain.shapes.role_of, recent)
         facts["thinks_inline"] = observation.thinks_inline
         facts["repeats_itself"] = event in CUT and answer.repeats_itself
-        facts.update(self._settled(observation, previous, proposal, observation.adds_text))
-        is_rejected = event == "rejected_fixably"
         goes_on = failure is not None and failure.generation is not None
         facts["keeps_running"] = goes_on and not observation.unsays
+        facts.update(self._settled(observation, previous, proposal, observation.adds_text))
+        is_rejected = event == "rejected_fixably"
         facts["repair_known"] = is_rejected and observation.evidence.repair is not None
         facts["has_compactor"] = context.has_compactor
         facts["has_next_backend"] = context.chain.next_usable() is not None

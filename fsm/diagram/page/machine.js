@@ -86,7 +86,7 @@ const machineOf = (data) => {
     return new Set(names.filter((_, place) => matters(place)));
   };
 
-  return { ...data, rowsAt, eventsAt, start, decide, fire, mayHold, factsOf, factsThatMatter, attemptsLeft: worstOf(data) };
+  return { ...data, data, rowsAt, eventsAt, start, decide, fire, mayHold, factsOf, factsThatMatter, attemptsLeft: worstOf(data) };
 };
 
 const MOST_FACTS = 10;

@@ -43,6 +43,7 @@ def play_page(
     facts: Mapping[str, Any] | None = None,
     unit: str = "attempt",
     settings: Settings | None = None,
+    around: Mapping[str, Any] | None = None,
 ) -> str:
     """Write the page on which a reviewer plays a machine that has been proved.
 
@@ -54,12 +55,14 @@ def play_page(
         facts: for each event, the facts that usually hold with it and after it.
         unit: what one send is called.
         settings: what the picture shows of a policy, if any.
+        around: what a call has around its table, so that the page can read and write its journals.
     """
     picture = picture_of(table, settings=settings)
     data = {
         "machine": machine_data(table, setup.limits),
         "budget": setup.budget,
         "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
+        "around": around,
     }
     title = f"Play the {table.name}"
     return render(

@@ -7,8 +7,9 @@ journals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
+from typing import Any
 
 from attrs import asdict, evolve, frozen
 
@@ -19,13 +20,19 @@ from rungwise.fsm.analysis.certificate.troubles import EVENTS, reply_of
 from rungwise.fsm.analysis.certificate.verify import verify
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import PlainLink
+from rungwise.fsm.call.clocks.waiting import BROKEN, RAISING
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.play import Answers, Arrival, PlayClock, play
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, SWITCH_EVENTS, Budget, Policy
+from rungwise.fsm.call.run.facts import FAILED_PROBE
+from rungwise.fsm.call.run.outcome import LAST_RESORTS
 from rungwise.fsm.call.run.recording import silent
-from rungwise.fsm.call.table import CALL, UNSENT
+from rungwise.fsm.call.run.sending import FULL, OPEN, PROBE
+from rungwise.fsm.call.table import CALL, IGNORES_WAIT, MAY_ASK, UNSENT
 from rungwise.fsm.diagram.page import Setup, play_page
+from rungwise.fsm.engine.journal.path import words_of
+from rungwise.fsm.engine.journal.record import OF_EVIDENCE, Step
 from rungwise.fsm.errors import IllegalEvent, TableError
 from rungwise.fsm.replies.decisions.open_questions import OpenQuestions
 from rungwise.fsm.replies.decisions.questions import YesNo
@@ -45,6 +52,9 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Reply("some text", interrupted=True),
     Reply(tool_calls=(ToolCall("1", "read", "[]"),), stop_reason="tool_calls"),
     Failure("silence"),
+    Failure("rate_limit", status=429),
+    Failure("rate_limit", status=429, asked_wait=5.0),
+    Failure("connection"),
     Failure("server_error", status=503),
     Failure("auth", status=401),
     Failure("parameter_unsupported", status=400, parameter="seed"),
@@ -82,10 +92,12 @@ class Usual:
     Arguments:
         now: those that hold with it.
         later: those that still hold at the next reply.
+        replies: what exactly may have come, and the facts that hold with each; the last is usual.
     """
 
     now: tuple[str, ...]
     later: tuple[str, ...]
+    replies: tuple[Mapping[str, Any], ...] = ()
 
 
 def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
@@ -119,7 +131,34 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
         at_first=min(caused, key=len, default=()),
         facts={event: asdict(each) for event, each in usual.items()},
         settings=settings,
+        around=_around(policy, backends),
     )
+
+
+def _around(policy: Policy, backends: int) -> dict[str, Any]:
+    """Return what a script needs to play a call with its clock and chain, and write its journal.
+
+    A budget of money needs prices, which the page does not have, so it is left out.
+    """
+    unpriced = evolve(policy, budget=evolve(policy.budget, money=None))
+    call = Call(Request("a prompt"), unpriced, links_of([None] * backends), observer=silent)
+    table = policy.table
+    sets = {
+        "may_ask": MAY_ASK,
+        "ignores_wait": IGNORES_WAIT,
+        "broken": BROKEN,
+        "failed_probe": FAILED_PROBE,
+        "last_resorts": LAST_RESORTS,
+    }
+    data: dict[str, Any] = {name: sorted(names) for name, names in sets.items()}
+    data["journal"] = call.journal.to_json()
+    data["facts"] = table.found_facts
+    data["waits"] = {rung.name: rung.wait for rung in table.declared_rungs}
+    data["switch_events"] = dict(SWITCH_EVENTS)
+    data["raising"] = RAISING
+    data["left"] = (OPEN, FULL)
+    data["probe"] = PROBE
+    return data
 
 
 def _turn_at_worst(certificate: Certificate) -> str:
@@ -161,11 +200,22 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
         except IllegalEvent:  # a user's table may lack this event
             continue
         first, *others = [step for step in call.journal.steps if step.event not in UNCAUSED]
-        usual[first.event] = Usual(first.facts, others[0].facts if others else ())
+        before = usual[first.event].replies if first.event in usual else ()
+        replies = (*before, _reply_data(first))
+        usual[first.event] = Usual(first.facts, others[0].facts if others else (), replies)
     usual |= _where_it_runs_out(ample, backends)
     usual |= _where_it_decides(ample, backends)
     usual["found_open"] = Usual(("has_next_backend",) if backends > 1 else (), ())
     return usual
+
+
+def _reply_data(step: Step) -> dict[str, Any]:
+    """Return what came back at a step, as a script plays it again."""
+    says = words_of(step)
+    if step.asked_wait is not None:
+        says += f", wait {step.asked_wait:g} s"
+    evidence = {name: getattr(step, name) for name in OF_EVIDENCE if name != "usage"}
+    return {"says": says, "now": step.facts, **evidence}
 
 
 def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
