@@ -27,7 +27,7 @@ from attrs import define, evolve, field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.exchange import Exchange, WholeBody
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.wires.backend import Decoder, HttpRequest
+from rungwise.adapters.wires.backend import Backend, Decoder, HttpRequest
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
@@ -72,17 +72,22 @@ class BackgroundExchange(Exchange):
     # whether the provider was asked to keep the reply
     _is_kept: bool = field(default=False, init=False)
     _is_whole: bool = field(default=False, init=False)  # whether it is polled from now on
-    # whether the attempt that it goes on with was another process's
-    _is_lost: bool = field(default=False, init=False)
+
+    @classmethod
+    def left(cls, backend: Backend, send: Send, generation: str) -> BackgroundExchange:
+        """Return an attempt of another process, whose reply the provider goes on with."""
+        attempt = cls(backend, given_up_limits(), is_streaming=False)
+        attempt._send = send
+        attempt.generation = generation
+        return attempt
 
     def take_up(self, before: Exchange | None) -> None:
-        """Go on where another attempt has stopped."""
-        if not isinstance(before, BackgroundExchange):
-            self._is_lost = True
-            return
+        """Go on where another attempt has stopped, and answer for the reply from now on."""
+        assert isinstance(before, BackgroundExchange)
         self.generation = before.generation
         self._kept = before._kept
         self._is_whole = before._is_whole
+        before.has_ended = True
 
     @property
     def may_run(self) -> bool:
@@ -100,19 +105,19 @@ class BackgroundExchange(Exchange):
     def encode(self, send: Send) -> HttpRequest:
         """Write the next request of the attempt."""
         self.polls = False
-        if self._is_lost:
-            raise ConnectionError("the process that had asked for the reply is gone")
         if self.generation is None:
             self._is_kept = self._backend().keeps_for(send)
             return super().encode(send)
         self._send = send
-        if send.must_cut and self._kept is not None:
-            self._cap = send.max_tokens
-        self._set_room()
         after = None
         if self._kept is not None and not self._is_whole:
             after = self._kept.cursor
+        elif self.is_streaming and not self._is_whole:
+            after = ""  # nothing is kept of what another process has read
         self.is_streaming = after is not None
+        if send.must_cut and self.is_streaming:
+            self._cap = send.max_tokens
+        self._set_room()
         request: HttpRequest = self._backend().rest_of(self.generation, after)
         return request
 
@@ -141,7 +146,7 @@ class BackgroundExchange(Exchange):
         """Read what a response has come to: whether it was all, or another request follows."""
         whole = self.decoder
         if not isinstance(whole, WholeBody):
-            self._note_stream()
+            self.note_stream()
             return
         if self._failure is not None:
             return
@@ -150,7 +155,8 @@ class BackgroundExchange(Exchange):
         elif not whole.is_error:
             self._note_whole(whole)
 
-    def _note_stream(self) -> None:
+    def note_stream(self) -> None:
+        """Read what has come of a stream: the id of the reply, and whether that was all."""
         kept = self._kept
         if kept is None:
             return

@@ -19,8 +19,6 @@ from rungwise import (
     Text,
     Timeouts,
 )
-from rungwise.adapters.http.background import BackgroundExchange, given_up_limits
-from rungwise.core import Failure
 from rungwise.testing import testing
 from support.kept_server import PROMPT, KeptServer
 from support.modes import EVERY, MODES, ask, options_of, streams
@@ -31,7 +29,7 @@ WHOLE = "".join(TOKENS)
 
 def made(server: KeptServer, mode: str, **policy: Any) -> tuple[Any, list[Any]]:
     kind = OpenAIResponses if server.api == "responses" else GeminiInteractions
-    backend = kind("m", base_url=server.url, api_key="k", background=True, name="kept")
+    backend = kind("m", base_url=server.base_url, api_key="k", background=True, name="kept")
     events: list[Any] = []
     with testing(), Client(backend, policy=Policy(**policy), **options_of(mode)) as client:
         more = {"events": events} if streams(mode) else {}
@@ -160,18 +158,3 @@ def test_random_cuts_pay_and_repeat_nothing(seed: int) -> None:
 def test_a_thousand_random_cuts_pay_and_repeat_nothing() -> None:
     for seed in range(1000):
         cut_at_random(Random(f"cut {seed}"))
-
-
-def test_a_reply_that_another_process_had_asked_for_is_a_lost_connection() -> None:
-    """A durable call may go on behind a crash where its table has just taken the rung."""
-    backend = OpenAIResponses("m", base_url="http://127.0.0.1:9/v1", api_key="k", background=True)
-    asked: Any = None  # nothing of it is looked at
-    exchange = BackgroundExchange(backend, given_up_limits(), is_streaming=True)
-    exchange.take_up(None)
-    with pytest.raises(ConnectionError) as raised:
-        exchange.encode(asked)
-    exchange.fail(raised.value)
-    reply = exchange.reply()
-    assert isinstance(reply, Failure)
-    assert (reply.reason, reply.generation) == ("connection", None)
-    assert exchange.giving_up() is None

@@ -32,7 +32,7 @@ def kept(server: KeptServer, name: str = "kept", **options: Any) -> Any:
     kind: Any = rungwise.OpenAIResponses
     if server.api == "interactions":
         kind = rungwise.GeminiInteractions
-    return kind("m", base_url=server.url, api_key="k", background=True, name=name, **options)
+    return kind("m", base_url=server.base_url, api_key="k", background=True, name=name, **options)
 
 
 @contextmanager

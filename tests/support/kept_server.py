@@ -137,7 +137,7 @@ class KeptServer:
         self._server.server_close()
 
     @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     @property
@@ -176,10 +176,8 @@ class KeptServer:
             return
         kept = self.kept[place.path.split("/")[-1]]
         if "stream" in query:
-            if self.api == "interactions":
-                after = int(query["last_event_id"][0].removeprefix("e-"))
-            else:
-                after = int(query["starting_after"][0])
+            [after] = [*query.get("last_event_id", []), *query.get("starting_after", [])] or [-1]
+            after = int(str(after).removeprefix("e-"))
             self._stream(handler, kept.events()[after + 1 :])
             return
         kept.polls -= 1
