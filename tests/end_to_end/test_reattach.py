@@ -16,8 +16,10 @@ from rungwise import (
     Limits,
     OpenAIResponses,
     Policy,
+    Quota,
     Text,
     Timeouts,
+    Waits,
 )
 from rungwise.testing import testing
 from support.kept_server import PROMPT, KeptServer
@@ -133,6 +135,32 @@ def test_vertex_has_other_requests_for_it() -> None:
     url = "https://aiplatform.googleapis.com/v1beta1/projects/p/locations/l"
     with pytest.raises(rungwise.ConfigurationError, match="Vertex AI"):
         GeminiInteractions("m", base_url=url, background=True)
+
+
+HOLDING = ["Herons nest ", "here ", "<thi", "s> and so ", "on."]
+"""Of which a stream holds back what may begin a think tag."""
+
+
+@pytest.mark.parametrize("cut", [850, 980, 1000, 1250])
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_what_a_stream_holds_back_is_said_once(mode: str, cut: int) -> None:
+    with KeptServer(HOLDING, cuts=[cut]) as server:
+        result, events = made(server, mode)
+    assert result.text == "".join(HOLDING) == shown(events)
+
+
+@pytest.mark.parametrize("cut", [850, 980, 1000, 1250])
+def test_what_another_backend_goes_on_with_is_said_once(cut: int) -> None:
+    with KeptServer(HOLDING, cuts=[cut]) as first, KeptServer(HOLDING) as second, testing():
+        chain = []
+        for server, quota in ((first, Quota(requests_per_minute=1)), (second, None)):
+            url = server.base_url
+            kept = OpenAIResponses("m", base_url=url, api_key="k", background=True, quota=quota)
+            chain.append(kept)
+        with Client(chain, policy=Policy(waits=Waits(longest_asked=1.0))) as client:
+            *events, result = client.stream("Where?")
+    assert result.text == "".join(HOLDING) == shown(events)
+    assert first.cancels == ["resp_0"]
 
 
 def cut_at_random(random: Random) -> None:
