@@ -5,7 +5,10 @@ with: nothing is paid twice, lost or repeated.
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +16,14 @@ import pytest
 from dbos import DBOS
 
 from rungwise import (
+    Budget,
+    CallError,
     Discard,
     GeminiInteractions,
     Limits,
     OpenAIResponses,
     Policy,
+    SharedBudget,
     Text,
     replay,
 )
@@ -61,7 +67,10 @@ def shown(events: list[Any]) -> str:
 
 @APIS
 @pytest.mark.parametrize("stream_calls", [True, False])
-def test_a_call_is_taken_up_by_the_next_process(open_: Any, api: str, stream_calls: bool) -> None:
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_call_is_taken_up_by_the_next_process(
+    open_: Any, api: str, stream_calls: bool, is_async: bool
+) -> None:
     with KeptServer(TOKENS, cuts=[CUT], stays_open=True, polls=2, api=api) as server:
         if stream_calls:
             server.polls = 0
@@ -69,7 +78,10 @@ def test_a_call_is_taken_up_by_the_next_process(open_: Any, api: str, stream_cal
             durable.start("herons", "Where?")
             records(2)
         with open_(server)(stream_calls=stream_calls) as durable:
-            result = durable.call("herons", "Where?")
+            if is_async:
+                result = asyncio.run(durable.acall("herons", "Where?"))
+            else:
+                result = durable.call("herons", "Where?")
     assert result.text == WHOLE
     assert was_asked_once(server)
     assert result.usage.input_tokens + result.usage.output_tokens == server.charged
@@ -117,6 +129,27 @@ def test_two_crashes_one_after_the_other(open_: Any, monkeypatch: pytest.MonkeyP
     assert result.text == WHOLE == shown(events)
     assert was_asked_once(server)
     assert result.attempts == 3
+
+
+@pytest.mark.parametrize("ending", ["fetched", "late", "given up"])
+def test_a_shared_budget_is_charged_once(open_: Any, tmp_path: Path, ending: str) -> None:
+    budget = SharedBudget(Budget(output_tokens=1000, seconds=None), name="team")
+    limits = Limits() if ending != "given up" else Limits(reattaches=0, continuations=0, retries=0)
+    policy = Policy(limits=limits, budget=Budget(attempts=1 if ending == "late" else 9))
+    with (
+        KeptServer(TOKENS, cuts=[CUT]) as server,
+        open_(server)(policy=policy) as durable,
+        suppress(CallError),
+    ):
+        durable.call("herons", "Where?", max_tokens=100, within=budget)
+    with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as connection:
+        [[row]] = connection.execute("SELECT value FROM rungwise_budgets")
+    spent = json.loads(row)
+    assert (spent["attempts"], spent["holds"]) == (1, [])
+    if ending == "fetched":
+        assert spent["tokens"] == len(TOKENS)
+    else:
+        assert spent["tokens"] >= len(TOKENS) / 2
 
 
 def test_a_turn_is_taken_up_too(open_: Any) -> None:
