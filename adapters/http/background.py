@@ -11,6 +11,10 @@ joined without a seam: the wire leaves out the events that it has had.
 
 A decoder is closed to see what has come, and cannot be fed after that. So a copy of it is closed.
 
+A provider may begin that stream too early or too late. A decoder leaves out what comes again; if a
+part is missing, or may be, it has a gap, and the reply is polled: nobody is shown what belongs
+behind a gap.
+
 Whoever ends the attempt otherwise must give the generation up, or it runs to its end and is billed.
 """
 
@@ -147,6 +151,9 @@ class BackgroundExchange(Exchange):
         whole = self.decoder
         if not isinstance(whole, WholeBody):
             self.note_stream()
+            if whole is not None and whole.has_gap:
+                self._failure = None
+                self._poll(0.0)
             return
         if self._failure is not None:
             return
@@ -193,7 +200,8 @@ class BackgroundExchange(Exchange):
         """Return the reply, or the failure; it names a generation that goes on."""
         whole = self.decoder
         is_whole = isinstance(whole, WholeBody) and not whole.is_error and self._failure is None
-        if self.generation is None or is_whole or (self._kept is not None and self._kept.finished):
+        has_come = whole is not None and whole.finished and not whole.has_gap
+        if self.generation is None or is_whole or has_come:
             return super().reply()
         cause = self._failure
         if cause is None and isinstance(whole, WholeBody):
@@ -209,7 +217,7 @@ class BackgroundExchange(Exchange):
         reply = super().reply()
         if isinstance(reply, Failure):
             return cause
-        return evolve(reply, failure=cause)
+        return evolve(reply, failure=cause, interrupted=True)
 
 
 _WHY: Final = {
