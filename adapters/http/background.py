@@ -72,6 +72,8 @@ class BackgroundExchange(Exchange):
     """Whether a request of this attempt follows, after the `pause`."""
     pause: float = field(default=0.0, init=False)
     _next_pause: float = field(default=FIRST_PAUSE, init=False)
+    _paused: float = field(default=0.0, init=False)  # seconds of all pauses, waited or not
+    _since: float = field(factory=time.monotonic, init=False)
     _kept: Decoder | None = field(default=None, init=False)  # of the stream so far
     # whether the provider was asked to keep the reply
     _is_kept: bool = field(default=False, init=False)
@@ -189,8 +191,9 @@ class BackgroundExchange(Exchange):
 
     def _poll(self, pause: float) -> None:
         self._is_whole = True
-        left = self.limits.ends_at - time.monotonic()
-        if pause >= left:
+        self._paused += pause
+        passed = max(time.monotonic() - self._since, self.clock() - self.began) + pause
+        if max(passed, self._paused) >= self.limits.ends_at - self._since:
             self._failure = Failure("timeout")
             return
         self.polls = True
