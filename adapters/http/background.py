@@ -13,7 +13,7 @@ A decoder is closed to see what has come, and cannot be fed after that. So a cop
 
 A provider may begin that stream too early or too late. A decoder leaves out what comes again; if a
 part is missing, or may be, it has a gap, and the reply is polled: nobody is shown what belongs
-behind a gap.
+behind a gap. It is polled, too, if that stream falls silent: vLLM's do for ever if a reply fails.
 
 Whoever ends the attempt otherwise must give the generation up, or it runs to its end and is billed.
 """
@@ -71,6 +71,7 @@ class BackgroundExchange(Exchange):
     polls: bool = field(default=True, init=False)
     """Whether a request of this attempt follows, after the `pause`."""
     pause: float = field(default=0.0, init=False)
+    _is_rest: bool = field(default=False, init=False)  # whether it goes on where another stopped
     _next_pause: float = field(default=FIRST_PAUSE, init=False)
     _paused: float = field(default=0.0, init=False)  # seconds of all pauses, waited or not
     _since: float = field(factory=time.monotonic, init=False)
@@ -94,6 +95,7 @@ class BackgroundExchange(Exchange):
         self._kept = before._kept
         self._is_whole = before._is_whole
         before.has_ended = True
+        self._is_rest = True
 
     @property
     def may_run(self) -> bool:
@@ -153,7 +155,8 @@ class BackgroundExchange(Exchange):
         whole = self.decoder
         if not isinstance(whole, WholeBody):
             self.note_stream()
-            if whole is not None and whole.has_gap:
+            is_silent = self._failure is not None and self._failure.reason == "silence"
+            if whole is not None and (whole.has_gap or (is_silent and self._is_rest)):
                 self._failure = None
                 self._poll(0.0)
             return
@@ -191,6 +194,7 @@ class BackgroundExchange(Exchange):
 
     def _poll(self, pause: float) -> None:
         self._is_whole = True
+        self.limits.ignore_silence()
         self._paused += pause
         passed = max(time.monotonic() - self._since, self.clock() - self.began) + pause
         if max(passed, self._paused) >= self.limits.ends_at - self._since:

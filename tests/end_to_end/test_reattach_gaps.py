@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Client, Discard, GeminiInteractions, OpenAIResponses, Text
+from rungwise import Client, Discard, GeminiInteractions, OpenAIResponses, Policy, Text, Timeouts
 from rungwise.testing import testing
 from support.kept_server import PROMPT, KeptServer
 from support.sampling import examples
@@ -49,7 +49,7 @@ def rest(
     return came
 
 
-def made(server: KeptServer) -> tuple[Any, str, bool]:
+def made(server: KeptServer, policy: Policy | None = None) -> tuple[Any, str, bool]:
     """Return the result of a call, the text that its stream has shown, and whether it took any
     back.
     """
@@ -57,7 +57,7 @@ def made(server: KeptServer) -> tuple[Any, str, bool]:
     backend = kind("m", base_url=server.base_url, api_key="k", background=True)
     shown = ""
     takes_back = False
-    with testing(), Client(backend) as client:
+    with testing(), Client(backend, policy=policy or Policy()) as client:
         *events, result = client.stream("Where?")
     for event in events:
         if isinstance(event, Text):
@@ -93,6 +93,17 @@ def test_a_stream_that_goes_on_elsewhere(api: str, edit: str, is_bare: bool) -> 
     assert result.text == WHOLE == shown
     assert server.charged == PROMPT + len(TOKENS)
     assert api == "interactions" or not takes_back
+
+
+@pytest.mark.parametrize("api", ["responses", "interactions"])
+def test_a_stream_that_goes_on_silently_is_polled(api: str) -> None:
+    policy = Policy(timeouts=Timeouts(first_token=0.5, stall=0.2))
+    with KeptServer(TOKENS, cuts=[2000, 0], api=api, stays_open=True) as server:
+        result, shown, takes_back = made(server, policy)
+    assert result.text == WHOLE == shown
+    assert not takes_back
+    assert [path.partition("?")[2] != "" for path in server.requests] == [False, True, False]
+    assert server.charged == PROMPT + len(TOKENS)
 
 
 def some(least: int, most: int) -> st.SearchStrategy[int | None]:
