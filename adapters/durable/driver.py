@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field, frozen
 
@@ -14,6 +14,7 @@ from rungwise.adapters.durable.forms import Plain, plain_event
 from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
 from rungwise.adapters.http.async_driver import AsyncDriver
+from rungwise.adapters.http.background import BackgroundExchange
 from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.tools.running import ToolTasks
@@ -104,6 +105,7 @@ class DurableDriver(AsyncDriver):
     """Run a call over HTTP, and save its tape where a crash would lose something."""
 
     saver: Saver
+    leaves: Callable[[], bool]  # tells whether the call is left to the next process
 
     async def _make_ready(self, call: Call, send: Send) -> bool:
         if call.last is not None:  # or nothing has come yet that could be lost in a wait
@@ -120,6 +122,35 @@ class DurableDriver(AsyncDriver):
         async with aclosing(super()._exchange(exchange, send, call)) as events:
             async for event in events:
                 yield event
+
+    def _left_by(self, call: Call) -> Exchange | None:
+        assert isinstance(call, RecordedCall)
+        sent = call.sent
+        if call.generation is None or sent is None:
+            return None
+        return BackgroundExchange.left(self.chain[sent.backend], sent, call.generation)
+
+    async def _pieces(
+        self, response: Any, exchange: Exchange, call: Call
+    ) -> AsyncGenerator[bytes, None]:
+        async with aclosing(super()._pieces(response, exchange, call)) as pieces:
+            async for piece in pieces:
+                yield piece
+                await self._note(exchange, call)
+
+    async def _note(self, exchange: Exchange, call: Call) -> None:
+        """Save under which id the provider goes on with a reply, as soon as it is known."""
+        if not isinstance(exchange, BackgroundExchange):
+            return
+        assert isinstance(call, RecordedCall)
+        exchange.note_stream()
+        if exchange.may_run and call.generation is None:
+            call.keep(exchange.generation)
+            await self.saver.save()
+
+    async def _give_up(self, exchange: Exchange) -> None:
+        if not self.leaves():
+            await super()._give_up(exchange)
 
 
 @frozen

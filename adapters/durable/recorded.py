@@ -40,6 +40,11 @@ What a crash costs, by where it happens:
 * Between the record and the sending, or in flight: one attempt. Nobody knows how far it came, so
   the call is told `crashed` once, and the attempt is charged at its cap. It counts as an attempt,
   so what the certificate says holds over any number of crashes.
+* In flight at a backend with `background=True`: nothing, once the id of the reply is saved
+  (`keep`), which is as soon as the provider has said it. The call is told `crashed` with that id,
+  its rung is `reattach`, and its stream comes once more from the beginning, for no decoder outlives
+  its process. What the call was told of it before is left out. If the id was not known yet, the
+  call asks anew.
 * In a stream: the same, and the text since the last record. The text before that goes on, as that
   of any stream that breaks.
 * After a reply, before it is written: the same as in flight. The reply is lost and paid for.
@@ -49,7 +54,7 @@ What a crash costs, by where it happens:
 What it costs without a crash: a write for each attempt, and memory for the replies of one call. To
 restore a call costs what the core took for the same entries, without the I/O. A snapshot of the
 state in place of the tape would need a form for every object that a call holds, and a migration
-for each change of one; the tape needs nine kinds of entries.
+for each change of one; the tape needs ten kinds of entries.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.play import partial_reply
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import REATTACH
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
@@ -68,9 +69,12 @@ class RecordedCall(Recorded, Call):
         "_held",
         "_is_restored",
         "_own_jitter",
+        "_repeated",
         "_retold",
         "_waiting",
+        "generation",
         "heard",
+        "sent",
         "tape",
     )
 
@@ -84,7 +88,12 @@ class RecordedCall(Recorded, Call):
         self._held: tuple[str, ...] = ()  # the facts that held then
         self._own_jitter = jitter
         self._retold: Entry | None = None  # the entry that the call is being told again
-        self.heard: list[Text | Reasoning] = []  # of the attempt in flight, if the call streams
+        self.sent: Send | None = None  # what went out last
+        # under which its provider goes on with the reply and keeps it, if it does
+        self.generation: str | None = None
+        self.heard: list[Text | Reasoning] = []  # of the reply in flight, if the call streams
+        # the letters of text and of reasoning that another process was told, which come again
+        self._repeated = [0, 0]
         # how many of its steps are on the tape, for what a shared budget has decided
         self._decided = 0
         super().__init__(request, *args, jitter=self._draw, **kwargs)
@@ -176,6 +185,8 @@ class RecordedCall(Recorded, Call):
             return
         self.spending.given_deadline = deadline
         self._note("resume", now, deadline=deadline)
+        for delta in self.heard:
+            self._repeated[isinstance(delta, Reasoning)] += len(delta.text)
         if self._sender.in_flight is not None:
             self._waiting = self.receive(self._cut_off(), now)
         elif self._waiting is not None:
@@ -198,19 +209,43 @@ class RecordedCall(Recorded, Call):
         """Let what waits go out; see `Call`."""
         send = super().sending(now, waited)
         self._note("send", now, waited=waited, sent=_sent(send))
+        self._go_out(send)
         return send
+
+    def _go_out(self, send: Send | None) -> None:
+        """Note what goes out. Unless it fetches the rest of the last reply, it begins another."""
+        self.sent = send
+        if send is None or send.rung != REATTACH.name:
+            self.generation = None
+            self.heard = []
+            self._repeated = [0, 0]
+
+    def keep(self, generation: str | None) -> None:
+        """Take the id under which the provider goes on with the reply in flight."""
+        self.generation = generation
+        self._note("keep", None, generation=generation)
 
     def _cut_off(self) -> Reply | Failure:
         """Return what came of the attempt in flight when its process ended: the text that was kept
         goes on.
         """
+        crashed = evolve(CRASHED, generation=self.generation)
         heard = partial_reply(self.heard)
         if heard is None:
-            return CRASHED
-        return evolve(heard, failure=CRASHED, usage=Usage(lost=True))
+            return crashed
+        return evolve(heard, failure=crashed, usage=Usage(lost=True))
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
-        """Take a piece of the reply in flight; see `Call`."""
+        """Take a piece of the reply in flight, less what another process was told of it; see
+        `Call`.
+        """
+        kind = isinstance(delta, Reasoning)
+        repeated = self._repeated[kind]
+        if repeated:
+            self._repeated[kind] = max(0, repeated - len(delta.text))
+            delta = evolve(delta, text=delta.text[repeated:])
+            if not delta.text:
+                return ()
         events = super().hear(delta)
         self.heard.append(delta)
         self._note("hear", None, text=delta.text, is_reasoning=isinstance(delta, Reasoning))
@@ -224,9 +259,9 @@ class RecordedCall(Recorded, Call):
     ) -> Send | None:
         """Take what came back; see `Call`."""
         self._draws = []
-        self.heard = []
         first = self.journal.first_token
         send = super().receive(reply, now, finding)
+        self.generation = _generation_of(reply)
         self._note(
             "receive",
             now,
@@ -295,6 +330,9 @@ class RecordedCall(Recorded, Call):
             case "send":
                 self._waiting = super().sending(now, entry["waited"])
                 self._check_sent(entry["sent"])
+                self._go_out(self._waiting)
+            case "keep":
+                self.generation = entry["generation"]
             case "hear":
                 kind = Reasoning if entry["is_reasoning"] else Text
                 delta = kind(entry["text"])
@@ -323,9 +361,9 @@ class RecordedCall(Recorded, Call):
         `_advance`.
         """
         self.journal.first_token = entry.get("first")
-        self.heard = []
         reply = read_reply(entry["reply"])
         finding = read_finding(entry["finding"])
+        self.generation = _generation_of(reply)
         self._retold = {"facts": entry["facts"], "draws": list(entry["draws"])}
         try:
             return super().receive(reply, entry["now"], finding)
@@ -338,6 +376,12 @@ class RecordedCall(Recorded, Call):
         if entry["reply"] is not None:
             partial = read_reply(entry["reply"])
         super().cancel(entry["now"], partial)  # type: ignore[arg-type]
+
+
+def _generation_of(reply: Reply | Failure) -> str | None:
+    """Return the id of a reply that broke off and goes on at its provider; None for any other."""
+    failure = reply if isinstance(reply, Failure) else reply.failure
+    return None if failure is None else failure.generation
 
 
 def _sent(send: Send | None) -> Any:

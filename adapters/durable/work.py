@@ -154,6 +154,7 @@ async def run_work(
     work: Plain,
     records: list[str],
     save: Callable[[str], Any],
+    leaves: Callable[[], bool],
     ending: Cancellation,
     within: SharedBudget | None,
     shared: Shared | None,
@@ -166,6 +167,7 @@ async def run_work(
         work: what `work_of` wrote.
         records: what was saved of it; none if it has not begun. See `recorded.py`.
         save: saves one more record.
+        leaves: tells whether what breaks off is left to the next process.
         ending: ends it.
         within: the shared budget that it draws on; None for none.
         shared: what it shares with other calls; None for nothing.
@@ -205,7 +207,7 @@ async def run_work(
         settings["clock"] = clock
         settings["deadlines"] = evolve(runtime.deadlines, clock=clock)
         settings["shared"] = shared
-        plain = await run.by(DurableDriver(**settings, saver=saver))
+        plain = await run.by(DurableDriver(**settings, saver=saver, leaves=leaves))
     plain["digest"] = work["digest"]
     return json_of(plain)
 

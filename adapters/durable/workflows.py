@@ -298,10 +298,14 @@ class Workflows:
         self._running[id] = ending
         try:
             return await run_work(
-                self.client, work, records, save, ending, within, shared, self.modules
+                self.client, work, records, save, self.leaves, ending, within, shared, self.modules
             )
         finally:
             del self._running[id]
+
+    def leaves(self) -> bool:
+        """Tell whether what breaks off is left to the next process."""
+        return self not in _open
 
     async def cancel(self, id: str) -> None:
         """End a call: at once if it runs in this process, else before its next attempt."""

@@ -59,7 +59,8 @@ class AsyncDriver(Driver):
     # attempt goes out, the last one is given up if the reattach meant for it has led elsewhere.
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange = last = None
+        exchange = None
+        last = self._left_by(call)
         is_fresh = False
         keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
@@ -129,7 +130,7 @@ class AsyncDriver(Driver):
             if exchange.keyed is None and asked.renews_key:  # the budget led elsewhere
                 exchange.keyed = (await self._ask_key(asked, send)).backend
             response = await self.http.send(exchange.encode(send), exchange.limits)
-            chunks = response.apieces()
+            chunks = self._pieces(response, exchange, call)
             exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
             async for data in chunks:
                 for number, deltas in enumerate(exchange.feed(data)):
@@ -172,6 +173,19 @@ class AsyncDriver(Driver):
                 async for event in events:
                     yield event
             exchange.note_end()
+            await self._note(exchange, call)
+
+    def _left_by(self, call: Call) -> Exchange | None:
+        """Return the attempt of another process, whose reply its provider goes on with."""
+        return None
+
+    def _pieces(self, response: Any, exchange: Exchange, call: Call) -> AsyncGenerator[bytes, None]:
+        """Return the pieces of the body of a response."""
+        pieces: AsyncGenerator[bytes, None] = response.apieces()
+        return pieces
+
+    async def _note(self, exchange: Exchange, call: Call) -> None:
+        """Take note of what is known of an attempt in the background."""
 
     async def _give_up(self, exchange: Exchange) -> None:
         """Tell the provider that nobody wants a reply, if it may go on with it."""

@@ -11,6 +11,10 @@ joined without a seam: the wire leaves out the events that it has had.
 
 A decoder is closed to see what has come, and cannot be fed after that. So a copy of it is closed.
 
+A provider may begin that stream too early or too late. A decoder leaves out what comes again; if a
+part is missing, or may be, it has a gap, and the reply is polled: nobody is shown what belongs
+behind a gap. It is polled, too, if that stream falls silent: vLLM's do for ever if a reply fails.
+
 Whoever ends the attempt otherwise must give the generation up, or it runs to its end and is billed.
 """
 
@@ -27,7 +31,7 @@ from attrs import define, evolve, field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.exchange import Exchange, WholeBody
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.wires.backend import Decoder, HttpRequest
+from rungwise.adapters.wires.backend import Backend, Decoder, HttpRequest
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
@@ -67,22 +71,31 @@ class BackgroundExchange(Exchange):
     polls: bool = field(default=True, init=False)
     """Whether a request of this attempt follows, after the `pause`."""
     pause: float = field(default=0.0, init=False)
+    _is_rest: bool = field(default=False, init=False)  # whether it goes on where another stopped
     _next_pause: float = field(default=FIRST_PAUSE, init=False)
+    _paused: float = field(default=0.0, init=False)  # seconds of all pauses, waited or not
+    _since: float = field(factory=time.monotonic, init=False)
     _kept: Decoder | None = field(default=None, init=False)  # of the stream so far
     # whether the provider was asked to keep the reply
     _is_kept: bool = field(default=False, init=False)
     _is_whole: bool = field(default=False, init=False)  # whether it is polled from now on
-    # whether the attempt that it goes on with was another process's
-    _is_lost: bool = field(default=False, init=False)
+
+    @classmethod
+    def left(cls, backend: Backend, send: Send, generation: str) -> BackgroundExchange:
+        """Return an attempt of another process, whose reply the provider goes on with."""
+        attempt = cls(backend, given_up_limits(), is_streaming=False)
+        attempt._send = send
+        attempt.generation = generation
+        return attempt
 
     def take_up(self, before: Exchange | None) -> None:
-        """Go on where another attempt has stopped."""
-        if not isinstance(before, BackgroundExchange):
-            self._is_lost = True
-            return
+        """Go on where another attempt has stopped, and answer for the reply from now on."""
+        assert isinstance(before, BackgroundExchange)
         self.generation = before.generation
         self._kept = before._kept
         self._is_whole = before._is_whole
+        before.has_ended = True
+        self._is_rest = True
 
     @property
     def may_run(self) -> bool:
@@ -100,19 +113,19 @@ class BackgroundExchange(Exchange):
     def encode(self, send: Send) -> HttpRequest:
         """Write the next request of the attempt."""
         self.polls = False
-        if self._is_lost:
-            raise ConnectionError("the process that had asked for the reply is gone")
         if self.generation is None:
             self._is_kept = self._backend().keeps_for(send)
             return super().encode(send)
         self._send = send
-        if send.must_cut and self._kept is not None:
-            self._cap = send.max_tokens
-        self._set_room()
         after = None
         if self._kept is not None and not self._is_whole:
             after = self._kept.cursor
+        elif self.is_streaming and not self._is_whole:
+            after = ""  # nothing is kept of what another process has read
         self.is_streaming = after is not None
+        if send.must_cut and self.is_streaming:
+            self._cap = send.max_tokens
+        self._set_room()
         request: HttpRequest = self._backend().rest_of(self.generation, after)
         return request
 
@@ -141,7 +154,11 @@ class BackgroundExchange(Exchange):
         """Read what a response has come to: whether it was all, or another request follows."""
         whole = self.decoder
         if not isinstance(whole, WholeBody):
-            self._note_stream()
+            self.note_stream()
+            is_silent = self._failure is not None and self._failure.reason == "silence"
+            if whole is not None and (whole.has_gap or (is_silent and self._is_rest)):
+                self._failure = None
+                self._poll(0.0)
             return
         if self._failure is not None:
             return
@@ -150,7 +167,8 @@ class BackgroundExchange(Exchange):
         elif not whole.is_error:
             self._note_whole(whole)
 
-    def _note_stream(self) -> None:
+    def note_stream(self) -> None:
+        """Read what has come of a stream: the id of the reply, and whether that was all."""
         kept = self._kept
         if kept is None:
             return
@@ -176,8 +194,10 @@ class BackgroundExchange(Exchange):
 
     def _poll(self, pause: float) -> None:
         self._is_whole = True
-        left = self.limits.ends_at - time.monotonic()
-        if pause >= left:
+        self.limits.ignore_silence()
+        self._paused += pause
+        passed = max(time.monotonic() - self._since, self.clock() - self.began) + pause
+        if max(passed, self._paused) >= self.limits.ends_at - self._since:
             self._failure = Failure("timeout")
             return
         self.polls = True
@@ -187,7 +207,8 @@ class BackgroundExchange(Exchange):
         """Return the reply, or the failure; it names a generation that goes on."""
         whole = self.decoder
         is_whole = isinstance(whole, WholeBody) and not whole.is_error and self._failure is None
-        if self.generation is None or is_whole or (self._kept is not None and self._kept.finished):
+        has_come = whole is not None and whole.finished and not whole.has_gap
+        if self.generation is None or is_whole or has_come:
             return super().reply()
         cause = self._failure
         if cause is None and isinstance(whole, WholeBody):
@@ -203,7 +224,7 @@ class BackgroundExchange(Exchange):
         reply = super().reply()
         if isinstance(reply, Failure):
             return cause
-        return evolve(reply, failure=cause)
+        return evolve(reply, failure=cause, interrupted=True)
 
 
 _WHY: Final = {

@@ -126,15 +126,22 @@ class CallBudget:
         share.withdraw()
         return evolve(send, wait=POLL, needs_compaction=False)
 
+    @property
+    def owes(self) -> bool:
+        """Tell whether an attempt is held that was not reported."""
+        return self._held is not None
+
     def settle(self) -> Work[None]:
-        """Report what the attempt has paid, if one is held."""
+        """Report what the attempt has paid, if one is held; not while its provider goes on."""
         if self._held is None or self._share is None:
             return
         attempt, reservation = self._held
-        self._held = None
         # `note` waits for a thread that still has to settle this attempt. The ledgers learn of it
         # before the store does, or they would take what the store counts for what others paid.
         self._share.note(lambda: _report(reservation))
+        if reservation.state == "sent":
+            return
+        self._held = None
         yield from self.store.paid(attempt, reservation.paid or Paid(), _stored(reservation))
 
 

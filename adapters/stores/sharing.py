@@ -198,6 +198,7 @@ class Sharing:
         if self.health is not None:
             yield from self.health.settle(seen)
         yield from self._release(last, headers)
+        self._owes = self.budget is not None and self.budget.owes
 
     def _release(
         self,

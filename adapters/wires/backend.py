@@ -69,6 +69,11 @@ class Decoder(ABC):
         """What says which event was the last, for a stream that goes on behind it."""
         return None
 
+    @property
+    def has_gap(self) -> bool:
+        """Whether a part of a reply that goes on is missing, or may be."""
+        return False
+
     def reopen(self) -> None:
         """Go on with the same reply in another response, at the beginning of an event."""
         raise ValueError("a decoder without a generation cannot go on")

@@ -288,12 +288,15 @@ class HttpLink(Backend, ABC):
 
         Arguments:
             generation: the id of the reply.
-            after: the event behind which its stream goes on; None for the whole as it stands.
+            after: the event behind which its stream goes on; "" for the whole stream once more,
+                None for the whole as it stands.
         """
         query = self._endpoint.query
         if after is not None:
             joint = "&" if query else "?"
-            query = f"{query}{joint}stream=true&{self.AFTER}={quote(after, safe='')}"
+            query = f"{query}{joint}stream=true"
+        if after:
+            query += f"&{self.AFTER}={quote(after, safe='')}"
         return self.question(self._reply_url(generation) + query)
 
     def given_up(self, generation: str) -> HttpRequest:

@@ -16,11 +16,11 @@ from rungwise import (
     Limits,
     OpenAIResponses,
     Policy,
+    Quota,
     Text,
     Timeouts,
+    Waits,
 )
-from rungwise.adapters.http.background import BackgroundExchange, given_up_limits
-from rungwise.core import Failure
 from rungwise.testing import testing
 from support.kept_server import PROMPT, KeptServer
 from support.modes import EVERY, MODES, ask, options_of, streams
@@ -31,7 +31,7 @@ WHOLE = "".join(TOKENS)
 
 def made(server: KeptServer, mode: str, **policy: Any) -> tuple[Any, list[Any]]:
     kind = OpenAIResponses if server.api == "responses" else GeminiInteractions
-    backend = kind("m", base_url=server.url, api_key="k", background=True, name="kept")
+    backend = kind("m", base_url=server.base_url, api_key="k", background=True, name="kept")
     events: list[Any] = []
     with testing(), Client(backend, policy=Policy(**policy), **options_of(mode)) as client:
         more = {"events": events} if streams(mode) else {}
@@ -137,6 +137,32 @@ def test_vertex_has_other_requests_for_it() -> None:
         GeminiInteractions("m", base_url=url, background=True)
 
 
+HOLDING = ["Herons nest ", "here ", "<thi", "s> and so ", "on."]
+"""Of which a stream holds back what may begin a think tag."""
+
+
+@pytest.mark.parametrize("cut", [850, 980, 1000, 1250])
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_what_a_stream_holds_back_is_said_once(mode: str, cut: int) -> None:
+    with KeptServer(HOLDING, cuts=[cut]) as server:
+        result, events = made(server, mode)
+    assert result.text == "".join(HOLDING) == shown(events)
+
+
+@pytest.mark.parametrize("cut", [850, 980, 1000, 1250])
+def test_what_another_backend_goes_on_with_is_said_once(cut: int) -> None:
+    with KeptServer(HOLDING, cuts=[cut]) as first, KeptServer(HOLDING) as second, testing():
+        chain = []
+        for server, quota in ((first, Quota(requests_per_minute=1)), (second, None)):
+            url = server.base_url
+            kept = OpenAIResponses("m", base_url=url, api_key="k", background=True, quota=quota)
+            chain.append(kept)
+        with Client(chain, policy=Policy(waits=Waits(longest_asked=1.0))) as client:
+            *events, result = client.stream("Where?")
+    assert result.text == "".join(HOLDING) == shown(events)
+    assert first.cancels == ["resp_0"]
+
+
 def cut_at_random(random: Random) -> None:
     tokens = [f"{random.choice('abc')}{number} " for number in range(random.randint(1, 30))]
     cuts: list[int | None] = [random.randint(0, 4000) for _ in range(random.randint(1, 3))]
@@ -160,18 +186,3 @@ def test_random_cuts_pay_and_repeat_nothing(seed: int) -> None:
 def test_a_thousand_random_cuts_pay_and_repeat_nothing() -> None:
     for seed in range(1000):
         cut_at_random(Random(f"cut {seed}"))
-
-
-def test_a_reply_that_another_process_had_asked_for_is_a_lost_connection() -> None:
-    """A durable call may go on behind a crash where its table has just taken the rung."""
-    backend = OpenAIResponses("m", base_url="http://127.0.0.1:9/v1", api_key="k", background=True)
-    asked: Any = None  # nothing of it is looked at
-    exchange = BackgroundExchange(backend, given_up_limits(), is_streaming=True)
-    exchange.take_up(None)
-    with pytest.raises(ConnectionError) as raised:
-        exchange.encode(asked)
-    exchange.fail(raised.value)
-    reply = exchange.reply()
-    assert isinstance(reply, Failure)
-    assert (reply.reason, reply.generation) == ("connection", None)
-    assert exchange.giving_up() is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, closing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, closing, contextmanager, suppress
 from typing import Any, Final
 
 import anyio
@@ -13,9 +13,9 @@ import pytest
 import rungwise
 from rungwise import Budget, Cancellation, Client, Limits, Policy, Quota, Text, Timeouts, Waits
 from rungwise.adapters.http import async_driver, background
-from rungwise.testing import Clocks, testing
+from rungwise.testing import Clocks, VirtualClock, testing
 from support.kept_server import PROMPT, KeptServer
-from support.modes import EVERY, MODES, ask, options_of
+from support.modes import EVERY, MODES, WHOLE, ask, options_of
 
 TOKENS: Final = [f"word{number} " for number in range(12)]
 LOOPS: Final = pytest.mark.parametrize("loop", ["asyncio", "trio"])
@@ -32,7 +32,7 @@ def kept(server: KeptServer, name: str = "kept", **options: Any) -> Any:
     kind: Any = rungwise.OpenAIResponses
     if server.api == "interactions":
         kind = rungwise.GeminiInteractions
-    return kind("m", base_url=server.url, api_key="k", background=True, name=name, **options)
+    return kind("m", base_url=server.base_url, api_key="k", background=True, name=name, **options)
 
 
 @contextmanager
@@ -135,6 +135,27 @@ def test_by_cancelling_the_task_between_two_polls(loop: str) -> None:
     with silent() as server:
         anyio.run(main, backend=loop)
         assert is_given_up(server)
+
+
+@pytest.mark.parametrize("way", ["a clock of the test", "no waits"])
+@pytest.mark.parametrize("mode", WHOLE)
+def test_by_the_time_that_polls_have_waited(mode: str, way: str) -> None:
+    clock = VirtualClock()
+    with silent() as server, ExitStack() as stack:
+        options = options_of(mode)
+        if way == "no waits":
+            stack.enter_context(testing())
+        else:
+            clocks = Clocks(clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)
+            options["testing"] = clocks
+        policy = Policy(limits=ALONE, timeouts=Timeouts(total=300.0))
+        client = stack.enter_context(Client(kept(server), policy=policy, **options))
+        with pytest.raises(rungwise.CallError, match="timeout"):
+            ask(client, mode)
+        assert is_given_up(server)
+    waits = [0.5, 1.0, 2.0, 4.0, 8.0] + 28 * [10.0]
+    assert clock.waits == (waits if way != "no waits" else [])
+    assert server.requests.count("GET /v1/responses/resp_0") == len(waits)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -10,7 +10,15 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).parents[1])
 
-from rungwise import Budget, Client, OpenAIChat, Policy, SharedBudget  # noqa: E402  (the folder must be found first)
+from rungwise import (  # noqa: E402  (the folder must be found first)
+    Budget,
+    Client,
+    GeminiInteractions,
+    OpenAIChat,
+    OpenAIResponses,
+    Policy,
+    SharedBudget,
+)
 from rungwise.adapters.durable.durable import Durable  # noqa: E402
 from rungwise.adapters.durable.forms import plain_event  # noqa: E402
 from rungwise.testing import Clocks  # noqa: E402
@@ -42,11 +50,18 @@ def die_at(number: int) -> None:
 def main(given: dict[str, Any]) -> None:
     if "die_at" in given:
         die_at(given["die_at"])
-    chain = [OpenAIChat("m", base_url=given["url"], api_key="sk-of-the-child")]
+    kinds = {"responses": OpenAIResponses, "interactions": GeminiInteractions}
+    kind: Any = OpenAIChat
+    kept = {}
+    if "kept" in given:
+        kind = kinds[given["kept"]]
+        kept["background"] = True
+    chain = [kind("m", base_url=given["url"], api_key="sk-of-the-child", **kept)]
     client = Client(
         chain,
         policy=Policy.from_toml(given.get("policy", "")),
         testing=Clocks(jitter=lambda: 0.0, sleep=lambda _: None),
+        stream_calls=given.get("stream_calls", True),
     )
     options = given.get("options", {})
     if "within" in given:

@@ -5,7 +5,7 @@ by token: what is written, and the prompt of each request that has one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from attrs import define, field
 
+Rest = Callable[[list[dict[str, Any]], int], list[dict[str, Any]]]
 PROMPT = 7
 """The input tokens of each request."""
 
@@ -95,6 +96,9 @@ class KeptServer:
         polls: how often a whole reply is polled before it is there.
         stays_open: whether a stream that would break off stays open and silent instead.
         hangs: whether a request to cancel is never answered.
+        rests: for each stream that goes on in turn, what makes its events of all events and of the
+            place of the first one.
+        is_bare: whether the last event of a stream leaves out what the others have said.
     """
 
     tokens: list[str]
@@ -104,6 +108,8 @@ class KeptServer:
     api: str = "responses"
     stays_open: bool = False
     hangs: bool = False
+    rests: list[Rest] = field(factory=list)
+    is_bare: bool = False
     asked: list[tuple[str, str, dict[str, Any]]] = field(factory=list)
     charged: int = 0
     kept: dict[str, Kept] = field(factory=dict)
@@ -137,7 +143,7 @@ class KeptServer:
         self._server.server_close()
 
     @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     @property
@@ -165,8 +171,8 @@ class KeptServer:
             kept = Kept(f"resp_{len(self.kept)}", self.tokens, self.polls, self.api)
             self.kept[kept.id] = kept
             self.charged += PROMPT + len(kept.tokens)
-            if body["stream"]:
-                self._stream(handler, kept.events())
+            if body.get("stream"):
+                self._stream(handler, self._events(kept))
             else:
                 _send(handler, 200, kept.body("queued"))
             return
@@ -176,14 +182,22 @@ class KeptServer:
             return
         kept = self.kept[place.path.split("/")[-1]]
         if "stream" in query:
-            if self.api == "interactions":
-                after = int(query["last_event_id"][0].removeprefix("e-"))
-            else:
-                after = int(query["starting_after"][0])
-            self._stream(handler, kept.events()[after + 1 :])
+            [after] = [*query.get("last_event_id", []), *query.get("starting_after", [])] or [-1]
+            after = int(str(after).removeprefix("e-"))
+            rest = self.rests.pop(0) if self.rests else _exact
+            self._stream(handler, rest(self._events(kept), after + 1))
             return
         kept.polls -= 1
         _send(handler, 200, kept.body("completed" if kept.polls < 0 else "in_progress"))
+
+    def _events(self, kept: Kept) -> list[dict[str, Any]]:
+        *events, last = kept.events()
+        if self.is_bare:
+            for whole in last.values():
+                if isinstance(whole, dict):
+                    whole.pop("output", None)
+                    whole.pop("steps", None)
+        return [*events, last]
 
     def _stream(self, handler: Any, events: Iterable[dict[str, Any]]) -> None:
         data = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events)
@@ -197,6 +211,10 @@ class KeptServer:
             self._over.wait()
         if cut is not None:
             handler.close_connection = True
+
+
+def _exact(events: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+    return events[first:]
 
 
 def _send(handler: Any, status: int, body: dict[str, Any]) -> None:

@@ -71,6 +71,10 @@ class InteractionsDecoder(BlockDecoder):
     CALLS = ("function_call",)
     STOP_REASONS = STOP_REASONS
 
+    has_gap: bool = field(default=False, init=False)
+    _is_rest: bool = field(default=False, init=False)
+    # the last event before the response that goes on, until another one has come
+    _behind: str | None = field(default=None, init=False)
     _alike: AlikeLines = field(init=False)  # with the last event that was not parsed
     _last: Any = field(default=None, init=False)  # the last one that was, if it came behind that
     _about: dict[str, Any] = field(factory=dict, init=False)  # the interaction, without its steps
@@ -94,6 +98,13 @@ class InteractionsDecoder(BlockDecoder):
             return found[1].decode()
         return text_in(self._last, "event_id") or None
 
+    def reopen(self) -> None:
+        """Go on behind the last event. No id says whether one is missing: the end must."""
+        self._behind = self.cursor
+        self._is_rest = True
+        self._alike.forget()
+        super().reopen()
+
     def _make_reader(self) -> EventReader:
         self._alike = AlikeLines(_VOLATILE)
         return EventReader(ignores_names=True, names_types=True, alike=self._alike)
@@ -108,7 +119,7 @@ class InteractionsDecoder(BlockDecoder):
             index = value["index"]
             if value["event_type"] != "step.delta" or type(index) is not int:
                 return None
-            if len(delta) != 2 or not value.keys() <= _EVENT:
+            if len(delta) != 2 or not value.keys() <= _EVENT or self._behind is not None:
                 return None
             self._last = value
             self._alike.last = b""
@@ -131,6 +142,10 @@ class InteractionsDecoder(BlockDecoder):
         is_error: bool,
     ) -> None:
         """Take the object of any other event."""
+        behind = self._behind
+        self._behind = None
+        if behind is not None and value.get("event_id") == behind:
+            return  # it comes once more
         self._last = value
         self._alike.last = b""
         kind = value.get("event_type") or value.get("type")
@@ -221,6 +236,8 @@ class InteractionsDecoder(BlockDecoder):
         self._checkpoint = None  # unless there is another one
         if steps:
             self._take_steps(steps)
+        else:
+            self.has_gap = self._is_rest
         self._take_about(interaction)
         error = error_in(steps)
         if error is not None:
@@ -316,6 +333,7 @@ class InteractionsDecoder(BlockDecoder):
             versions += versions_of(step)
         names = [Names(kind, text_in(about, "id")) for kind, _, about in versions]
         blocks = self.assembly.items.settle(names)
+        self.has_gap = self._is_rest and len(blocks) < len(self.assembly.items.all)
         for block, (kind, text, about) in zip(blocks, versions, strict=True):
             block.about = dict(about)
             block.citations = list_of(about.get("annotations")) or block.citations

@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
-from rungwise.fsm.replies.assembly.order import Disorder, Order
+from rungwise.fsm.replies.assembly.order import NEVER, Disorder, Order
 
 _LONGEST: Final = 16
 """No number of an event has as many digits."""
@@ -27,10 +27,19 @@ class NumberedReader(EventReader):
 
     @property
     def last(self) -> str | None:
-        """Return the number up to which all events have come; None if numbers say nothing."""
-        if not self._order.counts or self._order.next < 0:
-            return None
-        return str(self._order.next - 1)
+        """Return the number up to which all events have come; None if that is not known."""
+        last = self._order.last
+        return None if last is None else str(last)
+
+    @property
+    def has_gap(self) -> bool:
+        """Tell whether an event is missing of a stream that goes on."""
+        return self._order.has_gap
+
+    def reopen(self) -> None:
+        """Forget what the end of a response has cut."""
+        super().reopen()
+        self._order.reopen()
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut, and what waited for it."""
@@ -50,6 +59,8 @@ class NumberedReader(EventReader):
         number = value.get("sequence_number")
         if isinstance(number, str) and number.isdecimal() and len(number) < _LONGEST:
             number = int(number)
+        if type(number) is not int and self._order.is_rest:
+            number = NEVER
         if type(number) is not int:
             self._hand_over([*self._order.release(), (value, data)], handler)
             return

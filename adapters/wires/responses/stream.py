@@ -86,6 +86,11 @@ class ResponsesDecoder(StreamDecoder):
         """Return the number of the last event."""
         return self._events.last
 
+    @property
+    def has_gap(self) -> bool:
+        """Tell whether an event is missing of a stream that goes on."""
+        return self._events.has_gap
+
     def _make_reader(self) -> NumberedReader:
         self._events = NumberedReader(
             ignores_names=True, names_types=True, alike=AlikeLines(_PADDING)

@@ -26,7 +26,7 @@ class Delivery:
         # by earlier attempts, and by a call that this one continues; not what was taken back
         self._shown = shown
         self._events: list[StreamEvent] = []
-        # the filter as it was before it was closed, and what it handed out then
+        # the filter as it was before it was closed, and what it hands out if it stays so
         self._closed: tuple[ReplyFilter, Sequence[StreamEvent]] | None = None
 
     @property
@@ -44,7 +44,7 @@ class Delivery:
 
     def close(self, failure: Failure | None = None) -> str:
         """Hand out what was held back until the reply was whole, and return what the attempt
-        delivered; one that failed may go on (see `reopen`).
+        delivered. What one holds back that may go on waits for `reopen` or `correct`.
         """
         self._closed = None
         if self.filter is None:
@@ -53,22 +53,24 @@ class Delivery:
         if failure is not None and failure.generation is not None:
             before = deepcopy(self.filter)
         held = self.filter.close()
-        self._events += held
-        if before is not None:
+        if before is None:
+            self._events += held
+        else:
             self._closed = (before, held)
         return self.filter.delivered
 
     def reopen(self) -> None:
-        """Go on with a reply that was closed: what it held back is not handed out yet."""
+        """Go on with a reply that was closed, and hold back what it held back."""
         if self._closed is None:
             return
-        self.filter, held = self._closed
+        self.filter, _ = self._closed
         self._closed = None
-        mine = set(map(id, held))
-        self._events = [event for event in self._events if id(event) not in mine]
 
     def correct(self, text: str) -> None:
         """Hand out what turns the shown text into this one. The attempt is over."""
+        if self._closed is not None:
+            self._events += self._closed[1]
+            self._closed = None
         if self.is_streaming:
             shown = self._shown
             delivered = self.delivered

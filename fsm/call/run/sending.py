@@ -243,6 +243,7 @@ class Sender:
             pay = self.unpaid
             self.unpaid = None
             pay()
+            self._recorder.delivery.correct(self.context.transcript.answer.gathered)
 
     def _take_up(self) -> None:
         """Go on with the last attempt, which is paid when it ends."""

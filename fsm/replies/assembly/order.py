@@ -13,6 +13,12 @@ server leaves numbers out, as one does that passes some events on, and nothing w
 event under a number that another one has had shows that the numbers count something else, and from
 then on they say nothing. Only one that comes behind those that did not wait for it has lost its
 place, and ends the reply.
+
+Behind a connection that broke, the rest of the same stream may come in another response, and its
+server may begin too early or too late. There (`reopen`) nothing is handed over behind a number that
+is missing, nor what has no number, nor another event under a number that was there: the rest has a
+gap, and whoever reads must fetch the whole reply. Nobody can go on with a server that leaves
+numbers out.
 """
 
 from __future__ import annotations
@@ -27,6 +33,9 @@ MOST_WAITING: Final = 16
 """The most events that wait for one before them."""
 RECENT: Final = 32
 """The events of which a copy is known as one."""
+
+NEVER: Final = 10**18
+"""The number of an event that has no place in the rest of a stream; no other has as many digits."""
 
 E = TypeVar("E")
 
@@ -44,9 +53,27 @@ class Order(Generic[E]):
     recent: deque[bytes] = field(factory=lambda: deque(maxlen=RECENT), init=False)
     """The bytes of the last events; likewise."""
     counts: bool = field(default=True, init=False)  # whether the numbers count the events
+    is_rest: bool = field(default=False, init=False)  # whether it goes on behind another response
     _skips: bool = field(default=False, init=False)  # whether the server leaves numbers out
     _first: int = field(default=-1, init=False)
     _waiting: dict[int, tuple[bytes, E]] = field(factory=dict, init=False)
+
+    @property
+    def last(self) -> int | None:
+        """Return the number up to which all events have come; None if that is not known."""
+        if self._skips or self.next < 0 or not self.counts:
+            return None
+        return self.next - 1
+
+    @property
+    def has_gap(self) -> bool:
+        """Tell whether an event of the rest has no place, or waits for one that is missing."""
+        return self.is_rest and len(self._waiting) > 0
+
+    def reopen(self) -> None:
+        """Go on with the rest of the stream, which comes in another response."""
+        self.is_rest = True
+        self._waiting.clear()  # it comes again
 
     @property
     def expected(self) -> int | None:
@@ -75,12 +102,16 @@ class Order(Generic[E]):
         if number < self.next and self.counts:
             if data in self.recent:
                 return ()
-            if self._skips and number > self._first:
+            if self.is_rest:
+                number = NEVER
+            elif self._skips and number > self._first:
                 raise Disorder
-            self.counts = False
+            else:
+                self.counts = False
         if not self.counts:
             return [*self.release(), event]
-        self._waiting.setdefault(number, (data, event))
+        if len(self._waiting) <= MOST_WAITING:
+            self._waiting.setdefault(number, (data, event))
         if number > self.next and (self._skips or len(self._waiting) > MOST_WAITING):
             return self.release()
         ready = []
@@ -91,7 +122,7 @@ class Order(Generic[E]):
 
     def release(self) -> Sequence[E]:
         """Return those that wait: what they wait for does not come."""
-        if not self._waiting:
+        if self.is_rest or not self._waiting:
             return ()
         self._skips = True
         self.next = max(self._waiting) + 1
