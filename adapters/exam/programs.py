@@ -1,8 +1,9 @@
 """Run a stranger's program: a child that knows no key, and ends at its deadline.
 
-It gets a few variables of the environment, by name, and none that could hold a key. It leads a
-process group, which is killed as a whole; what it prints is read to a limit, and the rest is thrown
-away.
+It gets a few variables of the environment, by name, and none that could hold a key. Its home and
+its folder for temporary files are new and empty, so that it changes nothing of its user's, and no
+run finds what another has cached. It leads a process group, which is killed as a whole; what it
+prints is read to a limit, and the rest is thrown away.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import site
 import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 from attrs import frozen
@@ -28,13 +31,11 @@ AFTERWARDS: Final = 1.0
 
 PASSED_ON: Final = (
     "PATH",
-    "HOME",
     "USER",
     "SHELL",
     "LANG",
     "LC_ALL",
     "TERM",
-    "TMPDIR",
     "TEMP",
     "TMP",
     "SYSTEMROOT",
@@ -46,6 +47,9 @@ PASSED_ON: Final = (
     "LD_LIBRARY_PATH",
 )
 """Variables of the environment that hold no secret, and that programs need to start."""
+
+SCRATCH: Final = ("HOME", "TMPDIR")
+"""Variables that name a folder of the program's own, unless those of the user are passed on."""
 
 VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "openai": {
@@ -109,25 +113,31 @@ def environment(
         for name, value in VARIABLES[protocol].items():
             passed[name] = value.format(base=base)
     passed["NO_PROXY"] = "127.0.0.1,localhost"
+    passed["PYTHONUSERBASE"] = site.getuserbase()  # its packages, which Python finds by the home
     return passed
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], limit: float) -> ProgramEnd:
-    """Run a program to its end, or to its deadline.
+    """Run a program to its end, or to its deadline, with a home of its own.
 
     Arguments:
         command: the program and its arguments.
-        variables: its whole environment.
+        variables: its environment, with `HOME` or `TMPDIR` only if it gets those of the user.
         limit: seconds after which it is killed, with its children.
 
     Raises:
         ConfigurationError: it cannot be started.
     """
+    with TemporaryDirectory(prefix="rungwise-exam-", ignore_cleanup_errors=True) as folder:
+        return _run(command, dict.fromkeys(SCRATCH, folder) | dict(variables), limit)
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str], limit: float) -> ProgramEnd:
     began = time.monotonic()
     try:
         child = subprocess.Popen(
             command,
-            env=dict(variables),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
