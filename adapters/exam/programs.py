@@ -16,69 +16,32 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from tempfile import TemporaryDirectory
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import read_toml
 
+PACKAGE: Final = __name__.rpartition(".")[0]
 KEY: Final = "sk-exam-0000000000000000"
 MOST_BYTES: Final = 2_000_000
 READ_AT_ONCE: Final = 65_536
 AFTERWARDS: Final = 1.0
 """Seconds for a pipe that a grandchild still holds."""
 
-PASSED_ON: Final = (
-    "PATH",
-    "USER",
-    "SHELL",
-    "LANG",
-    "LC_ALL",
-    "TERM",
-    "TEMP",
-    "TMP",
-    "SYSTEMROOT",
-    "VIRTUAL_ENV",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "NODE_PATH",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-)
-"""Variables of the environment that hold no secret, and that programs need to start."""
-
 SCRATCH: Final = ("HOME", "TMPDIR")
 """Variables that name a folder of the program's own, unless those of the user are passed on."""
 
-VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
-    "openai": {
-        "OPENAI_BASE_URL": "{base}/v1",
-        "OPENAI_API_BASE": "{base}/v1",
-        "OPENAI_API_KEY": KEY,
-    },
-    "anthropic": {
-        "ANTHROPIC_BASE_URL": "{base}",
-        "ANTHROPIC_API_BASE": "{base}",
-        "ANTHROPIC_API_KEY": KEY,
-    },
-    "gemini": {
-        "GOOGLE_GEMINI_BASE_URL": "{base}",
-        "GEMINI_API_BASE": "{base}",
-        "GOOGLE_API_KEY": KEY,
-        "GEMINI_API_KEY": KEY,
-    },
-    "ollama": {"OLLAMA_HOST": "{base}", "OLLAMA_BASE_URL": "{base}"},
-    "bedrock": {
-        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{base}",
-        "AWS_BEARER_TOKEN_BEDROCK": KEY,
-        "AWS_ACCESS_KEY_ID": "exam",
-        "AWS_SECRET_ACCESS_KEY": KEY,
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    },
-}
-"""What points the clients of a protocol at a server; OpenAI's also have Responses."""
+
+@cache
+def tables() -> Mapping[str, Any]:
+    """Return which variables a program gets: those that are passed on, and those of a protocol."""
+    text = files(PACKAGE).joinpath("variables.toml").read_text(encoding="utf-8")
+    return read_toml(text)
 
 
 @frozen(kw_only=True)
@@ -108,10 +71,11 @@ def environment(
         protocols: those in which it is told of it; none for all.
         names: of further variables to pass on.
     """
-    passed = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
-    for protocol in protocols or VARIABLES:
-        for name, value in VARIABLES[protocol].items():
-            passed[name] = value.format(base=base)
+    wanted = [*tables()["passed_on"], *names]
+    passed = {name: os.environ[name] for name in wanted if name in os.environ}
+    for protocol in protocols or tables()["protocols"]:
+        for name, value in tables()["protocols"][protocol].items():
+            passed[name] = value.format(base=base, key=KEY)
     passed["NO_PROXY"] = "127.0.0.1,localhost"
     passed["PYTHONUSERBASE"] = site.getuserbase()  # its packages, which Python finds by the home
     return passed
