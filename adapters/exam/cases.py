@@ -29,9 +29,6 @@ OWN: Final = ("share", "fill", "half", "calls")
 """The members of a reply in the catalogue that a scripted reply does not have."""
 
 
-Then = Literal["repeat", "answer"]
-
-
 @frozen(kw_only=True, eq=False)
 class ExamCase:
     """Describe a case; `cases.toml` says what each member means."""
@@ -39,7 +36,7 @@ class ExamCase:
     name: str
     title: str
     replies: Sequence[Mapping[str, Any]]
-    then: Then = "repeat"
+    then: Literal["repeat", "answer"] = "repeat"
     needs: Literal["", "tools", "schema"] = ""
     limit: float = LIMIT
     most: int = MOST
@@ -48,16 +45,6 @@ class ExamCase:
     again: bool = False
     within: float | None = None
     ideal: Literal["answer", "reason"] = "answer"
-
-    @property
-    def words(self) -> str:
-        """Return its title without how often it happens."""
-        return self.title.removesuffix(", once").removesuffix(", for ever")
-
-    @property
-    def is_fault(self) -> bool:
-        """Tell whether its replies go wrong, and are not only said in another manner."""
-        return not any("manner" in reply for reply in self.replies)
 
     def fits(self, wanted: Wanted) -> bool:
         """Tell whether a program that sends such requests can meet this."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rungwise.adapters.cli.output import (
+    aligned,
     bad_input,
     check_writable,
     note,
@@ -18,45 +19,38 @@ from rungwise.adapters.cli.output import (
     writing,
 )
 from rungwise.adapters.cli.shared_options import IN_PYTHON, duration
+from rungwise.adapters.exam.grades import GRADES, Grade
 
 if TYPE_CHECKING:
-    from rungwise.adapters.exam.cases import ExamCase
     from rungwise.adapters.exam.examining import Exam, Examined, Play
 
 AT_ONCE: Final = 4
 PROTOCOLS: Final = ("openai", "anthropic", "gemini", "ollama", "bedrock")
 
 
-class _Least(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Read a grade and a number, such as pass=12."""
-
-    name = "grade"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
-        from rungwise.adapters.exam.grades import GRADES
-
-        grade, _, number = str(value).partition("=")
+def _least(context: Any, parameter: Any, values: tuple[str, ...]) -> list[tuple[Grade, int]]:
+    """Read grades with a number, such as pass=12."""
+    read = []
+    for value in values:
+        grade, _, number = value.partition("=")
         if grade not in GRADES[:-1] or not number.isdecimal():
-            self.fail(f"{value!r} is not a grade with a number: pass=12, partial=15 or safe=20")
-        return grade, int(number)
+            bad_input(f"{value!r} is not a grade with a number: pass=12, partial=15 or safe=20")
+        read.append((grade, int(number)))
+    return read
 
 
-def _list(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Print the list of cases, or a gateway's configuration, in the place of an exam."""
     from rungwise.adapters.exam.cases import catalogue
-
-    if value and not context.resilient_parsing:
-        width = max(map(len, catalogue()))
-        for case in catalogue().values():
-            put(f"{case.name.ljust(width)}  {case.title}\n")
-        context.exit()
-
-
-def _print_config(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     from rungwise.adapters.exam.examinees import configuration
 
-    if value is not None and not context.resilient_parsing:
+    if not value or context.resilient_parsing:
+        return
+    if value is True:
+        put(aligned([(case.name, case.title) for case in catalogue().values()]))
+    else:
         put(configuration(value))
-        context.exit()
+    context.exit()
 
 
 @click.command(short_help="Examine any program: what does it do when its provider misbehaves?")
@@ -72,11 +66,6 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
     show_default=True,
     metavar="N",
     help="Play the first N cases that fit the program.",
-)
-@click.option(
-    "--walks",
-    is_flag=True,
-    help="Take the cases from sequences of faults that are made from Rungwise's own machine.",
 )
 @click.option(
     "--protocol",
@@ -107,7 +96,7 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
     "--fail-under",
     "least",
     multiple=True,
-    type=_Least(),
+    callback=_least,
     metavar="GRADE=N",
     help="Exit with 1 if fewer than N cases have this grade or a better one.",
 )
@@ -131,7 +120,7 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
     type=click.Choice(["litellm", "rungwise"]),
     is_eager=True,
     expose_value=False,
-    callback=_print_config,
+    callback=_instead,
     help="Print how a gateway finds the provider.",
 )
 @click.option("--json", "json_output", is_flag=True, help="Print JSON instead of a table.")
@@ -151,16 +140,15 @@ def _print_config(context: click.Context, parameter: click.Parameter, value: str
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_list,
+    callback=_instead,
     help="List the cases.",
 )
 def exam(
     names: tuple[str, ...],
     count: int,
-    walks: bool,
     budget: float | None,
     jobs: int,
-    least: tuple[tuple[str, int], ...],
+    least: list[tuple[Grade, int]],
     json_output: bool,
     outputs: tuple[str, ...],
     journal: str | None,
@@ -197,26 +185,28 @@ def exam(
       rungwise exam --gateway http://127.0.0.1:4000 --model 'm-{}'
     """
     from rungwise.adapters.exam.examining import examine
-    from rungwise.adapters.exam.report import as_json, as_table
+    from rungwise.adapters.exam.journal import write_journal
+    from rungwise.adapters.exam.report import FORMS, as_json, as_table
 
     _check(names, outputs)
-    pool = _walks() if walks else ()
     with _examinee(**examined) as play:
         came = examine(
             play,
             names=names,
-            pool=pool,
             count=count,
             budget=budget,
             at_once=1 if examined["gateway"] else jobs,
             finished=_tell,
         )
-    _write(came, outputs, journal)
+    if journal is not None:
+        with writing(journal):
+            write_journal(came, Path(journal))
+    for output in outputs:
+        write_out(output, FORMS[Path(output).suffix](came))
     put(as_json(came) if json_output else as_table(came))
     return int(not _is_enough(came, least))
 
 
-@contextmanager
 def _examinee(
     command: tuple[str, ...],
     protocols: tuple[str, ...],
@@ -225,7 +215,7 @@ def _examinee(
     gateway: str | None,
     model: str | None,
     key_variable: str,
-) -> Iterator[Play]:
+) -> AbstractContextManager[Play]:
     """Return whom a command line names.
 
     Arguments:
@@ -244,16 +234,13 @@ def _examinee(
     if gateway is None:
         if named is not None and not IN_PYTHON.fullmatch(named):
             bad_input(f"--import {named}: name a function as MODULE:NAME")
-        yield Program(function(named) if named else command, protocols, passed)
-        return
+        return nullcontext(Program(function(named) if named else command, protocols, passed))
     if model is None:
         bad_input("--gateway needs --model, the name to ask it for")
     try:
-        upstream = ExaminedGateway(gateway, model, key_variable)
+        return ExaminedGateway(gateway, model, key_variable)
     except OSError as error:
         bad_input(f"the provider cannot listen for the gateway ({error.strerror})")
-    with upstream:
-        yield upstream
 
 
 def _check(names: Iterable[str], outputs: Iterable[str]) -> None:
@@ -270,34 +257,15 @@ def _check(names: Iterable[str], outputs: Iterable[str]) -> None:
             bad_input(f"there is no case {name!r}; --list shows them all")
 
 
-def _write(came: Exam, outputs: Iterable[str], journal: str | None) -> None:
-    from rungwise.adapters.exam.journal import write_journal
-    from rungwise.adapters.exam.report import FORMS
-
-    if journal is not None:
-        with writing(journal):
-            write_journal(came, Path(journal))
-    for output in outputs:
-        write_out(output, FORMS[Path(output).suffix](came))
-
-
-def _walks() -> Iterable[ExamCase]:
-    from rungwise.adapters.exam.walks import walks
-
-    return walks()
-
-
 def _tell(outcome: Examined) -> None:
     note(f"  {outcome.mark.grade:8}{outcome.case.title}")
 
 
-def _is_enough(came: Exam, least: tuple[tuple[str, int], ...]) -> bool:
+def _is_enough(came: Exam, least: list[tuple[Grade, int]]) -> bool:
     """Tell whether an exam is good enough: without a minimum, if no case failed."""
-    from rungwise.adapters.exam.grades import GRADES
-
-    grades = [GRADES.index(each.mark.grade) for each in came.outcomes]
     if not least:
-        return GRADES.index("fail") not in grades
+        return not came.of("fail")
     return all(
-        sum(grade <= GRADES.index(name) for grade in grades) >= count for name, count in least
+        sum(len(came.of(grade)) for grade in GRADES[: GRADES.index(name) + 1]) >= count
+        for name, count in least
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
+
+from attrs import frozen
 
 from rungwise.adapters.exam.cases import catalogue
 from rungwise.adapters.exam.programs import ProgramEnd, environment, run
@@ -71,6 +73,7 @@ def configuration(gateway: str) -> str:
     return "".join([head, *models]).replace("PORT", str(PORT))
 
 
+@frozen
 class Program:
     """A program that is started for each case, with a provider of its own.
 
@@ -80,22 +83,15 @@ class Program:
         names: of the variables that are passed on to it.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        protocols: Iterable[str] = (),
-        names: Iterable[str] = (),
-    ) -> None:
-        self._command = tuple(command)
-        self._protocols = tuple(protocols)
-        self._names = tuple(names)
+    command: Sequence[str]
+    protocols: Sequence[str] = ()
+    names: Sequence[str] = ()
 
     def __call__(self, stage: Stage, limit: float) -> ProgramEnd:
         """Play a case, at most for so many seconds."""
         with EmbeddedProvider(stage.respond) as provider:
             base = provider.base_url.removesuffix("/v1")
-            variables = environment(base, self._protocols, self._names)
-            return run(self._command, variables, limit)
+            return run(self.command, environment(base, self.protocols, self.names), limit)
 
 
 def function(named: str) -> list[str]:

@@ -12,7 +12,7 @@ from attrs import frozen
 from rungwise.adapters.exam.answer import ANSWER, begun
 from rungwise.adapters.exam.cases import QUICK, ExamCase, catalogue
 from rungwise.adapters.exam.grades import Grade, Mark, total
-from rungwise.adapters.exam.judging import Seen, judge, seen_on
+from rungwise.adapters.exam.judging import Seen, judge
 from rungwise.adapters.exam.programs import ProgramEnd
 from rungwise.adapters.exam.stage import Stage
 from rungwise.adapters.exam.wanted import Wanted
@@ -64,7 +64,6 @@ def examine(
     play: Play,
     *,
     names: Iterable[str] = (),
-    pool: Iterable[ExamCase] = (),
     count: int = QUICK,
     budget: float | None = None,
     at_once: int = 1,
@@ -75,7 +74,6 @@ def examine(
     Arguments:
         play: runs it.
         names: of the cases; none for the first ones that fit it.
-        pool: the cases to take these from; none for the catalogue.
         count: how many of these.
         budget: seconds after which no further case begins.
         at_once: how many cases run side by side.
@@ -86,14 +84,14 @@ def examine(
     """
     began = time.monotonic()
     healthy, wanted = _healthy_run(play)
-    cases = _chosen(names, pool or catalogue().values(), wanted, count)
+    cases = _chosen(names, wanted, count)
 
     def play_one(case: ExamCase) -> Examined | None:
         if budget is not None and time.monotonic() - began >= budget:
             return None
         stage = Stage(case, wanted.backend)
         ended = play(stage, case.limit + START * healthy.seconds)
-        seen = seen_on(stage, ended, healthy)
+        seen = Seen(case=case, ended=ended, asked=tuple(stage.asked), healthy=healthy)
         outcome = Examined(case=case, seen=seen, mark=judge(seen))
         finished(outcome)
         return outcome
@@ -129,24 +127,12 @@ def _healthy_run(play: Play) -> tuple[ProgramEnd, Wanted]:
     return ended, stage.asked[0].wanted
 
 
-def _chosen(
-    names: Iterable[str],
-    pool: Iterable[ExamCase],
-    wanted: Wanted,
-    count: int,
-) -> Sequence[ExamCase]:
-    """Return the cases that are named, or the first ones that fit.
-
-    Arguments:
-        names: of cases of the catalogue.
-        pool: the cases to take others from.
-        wanted: what the program's requests want.
-        count: how many others.
-    """
+def _chosen(names: Iterable[str], wanted: Wanted, count: int) -> Sequence[ExamCase]:
+    """Return the cases that are named, or the first ones that fit such requests."""
     named = [catalogue()[name] for name in names]
     for case in named:
         if not case.fits(wanted):
             raise ConfigurationError(
                 f"the case {case.name} does not fit: the program's requests cannot meet it"
             )
-    return named or [case for case in pool if case.fits(wanted)][:count]
+    return named or [case for case in catalogue().values() if case.fits(wanted)][:count]

@@ -20,7 +20,7 @@ from rungwise.adapters.exam.answer import ANSWER, begun, times_begun
 from rungwise.adapters.exam.cases import CALL_ID, ExamCase
 from rungwise.adapters.exam.grades import Mark
 from rungwise.adapters.exam.programs import ProgramEnd
-from rungwise.adapters.exam.stage import SeenRequest, Stage
+from rungwise.adapters.exam.stage import SeenRequest
 
 WORDS_OF_ERRORS: Final = re.compile(
     r"error|fail|exception|unavailable|timed? ?out|incomplete|interrupt|partial|refus|overload|"
@@ -77,12 +77,6 @@ class Seen:
 def _lines_of(text: str) -> set[str]:
     """Return the lines of a text; times in them do not tell two apart, a status does."""
     return {TIMES.sub("", line).strip() for line in text.splitlines()}
-
-
-def seen_on(stage: Stage, ended: ProgramEnd, healthy: ProgramEnd) -> Seen:
-    """Put together what was seen of a case."""
-    assert stage.case is not None
-    return Seen(case=stage.case, ended=ended, asked=tuple(stage.asked), healthy=healthy)
 
 
 def judge(seen: Seen) -> Mark:

@@ -1,8 +1,9 @@
 """Run a stranger's program: a child that knows no key, and ends at its deadline.
 
-It gets a few variables of the environment, by name, and none that could hold a key. It leads a
-process group, which is killed as a whole; what it prints is read to a limit, and the rest is thrown
-away.
+It gets a few variables of the environment, by name, and none that could hold a key. Its home and
+its folder for temporary files are new and empty, so that it changes nothing of its user's, and no
+run finds what another has cached. It leads a process group, which is killed as a whole; what it
+prints is read to a limit, and the rest is thrown away.
 """
 
 from __future__ import annotations
@@ -10,71 +11,37 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import site
 import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Final
+from functools import cache
+from importlib.resources import files
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final
 
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import read_toml
 
+PACKAGE: Final = __name__.rpartition(".")[0]
 KEY: Final = "sk-exam-0000000000000000"
 MOST_BYTES: Final = 2_000_000
 READ_AT_ONCE: Final = 65_536
 AFTERWARDS: Final = 1.0
 """Seconds for a pipe that a grandchild still holds."""
 
-PASSED_ON: Final = (
-    "PATH",
-    "HOME",
-    "USER",
-    "SHELL",
-    "LANG",
-    "LC_ALL",
-    "TERM",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "SYSTEMROOT",
-    "VIRTUAL_ENV",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "NODE_PATH",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-)
-"""Variables of the environment that hold no secret, and that programs need to start."""
+SCRATCH: Final = ("HOME", "TMPDIR")
+"""Variables that name a folder of the program's own, unless those of the user are passed on."""
 
-VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
-    "openai": {
-        "OPENAI_BASE_URL": "{base}/v1",
-        "OPENAI_API_BASE": "{base}/v1",
-        "OPENAI_API_KEY": KEY,
-    },
-    "anthropic": {
-        "ANTHROPIC_BASE_URL": "{base}",
-        "ANTHROPIC_API_BASE": "{base}",
-        "ANTHROPIC_API_KEY": KEY,
-    },
-    "gemini": {
-        "GOOGLE_GEMINI_BASE_URL": "{base}",
-        "GEMINI_API_BASE": "{base}",
-        "GOOGLE_API_KEY": KEY,
-        "GEMINI_API_KEY": KEY,
-    },
-    "ollama": {"OLLAMA_HOST": "{base}", "OLLAMA_BASE_URL": "{base}"},
-    "bedrock": {
-        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{base}",
-        "AWS_BEARER_TOKEN_BEDROCK": KEY,
-        "AWS_ACCESS_KEY_ID": "exam",
-        "AWS_SECRET_ACCESS_KEY": KEY,
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    },
-}
-"""What points the clients of a protocol at a server; OpenAI's also have Responses."""
+
+@cache
+def tables() -> Mapping[str, Any]:
+    """Return which variables a program gets: those that are passed on, and those of a protocol."""
+    text = files(PACKAGE).joinpath("variables.toml").read_text(encoding="utf-8")
+    return read_toml(text)
 
 
 @frozen(kw_only=True)
@@ -104,30 +71,37 @@ def environment(
         protocols: those in which it is told of it; none for all.
         names: of further variables to pass on.
     """
-    passed = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
-    for protocol in protocols or VARIABLES:
-        for name, value in VARIABLES[protocol].items():
-            passed[name] = value.format(base=base)
+    wanted = [*tables()["passed_on"], *names]
+    passed = {name: os.environ[name] for name in wanted if name in os.environ}
+    for protocol in protocols or tables()["protocols"]:
+        for name, value in tables()["protocols"][protocol].items():
+            passed[name] = value.format(base=base, key=KEY)
     passed["NO_PROXY"] = "127.0.0.1,localhost"
+    passed["PYTHONUSERBASE"] = site.getuserbase()  # its packages, which Python finds by the home
     return passed
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], limit: float) -> ProgramEnd:
-    """Run a program to its end, or to its deadline.
+    """Run a program to its end, or to its deadline, with a home of its own.
 
     Arguments:
         command: the program and its arguments.
-        variables: its whole environment.
+        variables: its environment, with `HOME` or `TMPDIR` only if it gets those of the user.
         limit: seconds after which it is killed, with its children.
 
     Raises:
         ConfigurationError: it cannot be started.
     """
+    with TemporaryDirectory(prefix="rungwise-exam-", ignore_cleanup_errors=True) as folder:
+        return _run(command, dict.fromkeys(SCRATCH, folder) | dict(variables), limit)
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str], limit: float) -> ProgramEnd:
     began = time.monotonic()
     try:
         child = subprocess.Popen(
             command,
-            env=dict(variables),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from xml.etree import ElementTree
 
 import orjson
 
@@ -48,23 +47,7 @@ def as_json(exam: Exam) -> str:
 
 def as_junit(exam: Exam) -> str:
     """Return the same for CI: a case that failed is a failure, one that was left out is skipped."""
-    failed = sum(each.mark.grade == "fail" for each in exam.outcomes)
-    counts = {"tests": len(exam.outcomes) + len(exam.left_out), "failures": failed}
-    suite = ElementTree.Element("testsuite", name="rungwise exam", skipped=str(len(exam.left_out)))
-    for name, count in counts.items():
-        suite.set(name, str(count))
-    for each in exam.outcomes:
-        seconds = f"{each.seen.ended.seconds:.3f}"
-        case = ElementTree.SubElement(suite, "testcase", name=each.case.name, time=seconds)
-        why = "; ".join(each.mark.why)
-        if each.mark.grade == "fail":
-            ElementTree.SubElement(case, "failure", message=f"{each.case.title}: {why}")
-        ElementTree.SubElement(case, "system-out").text = f"{each.mark.grade}: {why}"
-    for left in exam.left_out:
-        case = ElementTree.SubElement(suite, "testcase", name=left.name)
-        ElementTree.SubElement(case, "skipped", message="no time was left")
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return render("junit", failed=exam.of("fail"), **_plain(exam))
 
 
 def as_page(exam: Exam) -> str:
@@ -73,28 +56,38 @@ def as_page(exam: Exam) -> str:
 
 
 def _plain(exam: Exam) -> dict[str, Any]:
-    value: dict[str, Any] = {"total": exam.total, "seconds": round(exam.seconds, 3)}
-    value["cases"] = [_case(each) for each in exam.outcomes]
-    value["left_out"] = [case.name for case in exam.left_out]
-    return value
+    return {
+        "total": exam.total,
+        "seconds": round(exam.seconds, 3),
+        "cases": [_case(each) for each in exam.outcomes],
+        "left_out": [case.name for case in exam.left_out],
+    }
 
 
 def _case(outcome: Examined) -> dict[str, Any]:
     seen = outcome.seen
-    value: dict[str, Any] = {"name": outcome.case.name, "title": outcome.case.title}
-    value |= {"grade": outcome.mark.grade, "why": list(outcome.mark.why)}
-    value |= {"tokens": seen.tokens, "exit_code": seen.ended.code}
-    value |= {"seconds": round(seen.ended.seconds, 3), "waited": round(seen.waited, 3)}
-    value["requests"] = [_request(each) for each in seen.asked]
-    return value
+    return {
+        "name": outcome.case.name,
+        "title": outcome.case.title,
+        "grade": outcome.mark.grade,
+        "why": list(outcome.mark.why),
+        "tokens": seen.tokens,
+        "exit_code": seen.ended.code,
+        "seconds": round(seen.ended.seconds, 3),
+        "waited": round(seen.waited, 3),
+        "requests": [_request(each) for each in seen.asked],
+    }
 
 
 def _request(asked: SeenRequest) -> dict[str, Any]:
-    wanted = asked.wanted
-    value: dict[str, Any] = {"at": round(asked.at, 3), "protocol": wanted.api}
-    value |= {"model": wanted.model, "is_primary": asked.is_primary}
-    value |= {"status": asked.reply.status, "tokens": asked.tokens}
-    return value
+    return {
+        "at": round(asked.at, 3),
+        "protocol": asked.wanted.api,
+        "model": asked.wanted.model,
+        "is_primary": asked.is_primary,
+        "status": asked.reply.status,
+        "tokens": asked.tokens,
+    }
 
 
 FORMS: Final[Mapping[str, Callable[[Exam], str]]] = {

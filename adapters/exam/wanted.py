@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any, Final
 
 import orjson
@@ -15,7 +16,7 @@ from rungwise.adapters.provider.server import ReceivedRequest
 TOOLS: Final = ("tools", "toolConfig", "functions")
 SCHEMAS: Final = ("schema", "responseSchema", "responseJsonSchema", "_responseJsonSchema", "format")
 DEEPEST: Final = 12
-"""Levels of a body, and of a schema, that are looked at."""
+"""Levels of a schema that are looked at."""
 
 
 @frozen(kw_only=True)
@@ -46,17 +47,26 @@ class Wanted:
     @property
     def tool(self) -> str:
         """Return the name of the first tool that it offers; "" for none."""
-        return _tool_in(self.body)
+        offered = [self.body.get(member) for member in TOOLS]
+        names = (each.get("name") for each in _values(offered) if isinstance(each, Mapping))
+        return next((name for name in names if isinstance(name, str)), "")
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """Return the schema of the JSON that it asks for; None for text."""
-        return _schema_in(self.body)
+        settings = {name: value for name, value in self.body.items() if name not in TOOLS}
+        objects = (each for each in _values(settings) if isinstance(each, Mapping))
+        for each, member in product(objects, SCHEMAS):
+            schema = each.get(member)
+            if isinstance(schema, Mapping) and "properties" in schema:
+                return schema
+        return None
 
     @property
     def prefix(self) -> str:
-        """Return the beginning of the answer that it gives back; "" for none."""
-        return _prefix_in(self.body)
+        """Return the longest beginning of the answer that it gives back; "" for none."""
+        texts = (each.strip() for each in _values(self.body) if isinstance(each, str))
+        return max((text for text in texts if rest_of(text) != ANSWER), key=len, default="")
 
     @property
     def answer(self) -> str:
@@ -82,45 +92,16 @@ def wanted_by(request: ReceivedRequest, number: int) -> Wanted:
     )
 
 
-def _values(value: object, depth: int = 0) -> Iterator[object]:
+def _values(value: object) -> Iterator[object]:
     """Yield a value and all that stands in it."""
     yield value
-    if depth >= DEEPEST:
-        return
-    inner: list[Any] = []
+    inner: Iterable[object] = ()
     if isinstance(value, Mapping):
-        inner = list(value.values())
-    elif isinstance(value, list | tuple):
-        inner = list(value)
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
     for each in inner:
-        yield from _values(each, depth + 1)
-
-
-def _prefix_in(body: Mapping[str, Any]) -> str:
-    """Return the longest beginning of the answer that a body gives back."""
-    texts = [each for each in _values(body) if isinstance(each, str)]
-    prefixes = [text.strip() for text in texts if rest_of(text) != ANSWER]
-    return max(prefixes, key=len, default="")
-
-
-def _tool_in(body: Mapping[str, Any]) -> str:
-    for member in TOOLS:
-        for each in _values(body.get(member)):
-            if isinstance(each, Mapping) and isinstance(each.get("name"), str):
-                return str(each["name"])
-    return ""
-
-
-def _schema_in(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    settings = {name: value for name, value in body.items() if name not in TOOLS}
-    for each in _values(settings):
-        if not isinstance(each, Mapping):
-            continue
-        for member in SCHEMAS:
-            schema = each.get(member)
-            if isinstance(schema, Mapping) and "properties" in schema:
-                return schema
-    return None
+        yield from _values(each)
 
 
 def example(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Any:

@@ -19,9 +19,15 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "instructor": ("instructor>=1.10",),
     "phoenix": ("arize-phoenix>=20", "opentelemetry-exporter-otlp-proto-http>=1.30"),
     "pydantic-ai": ("pydantic-ai-slim[openai,anthropic,google]>=2",),
+    "litellm-proxy": ("litellm[proxy]>=1.80",),
+    "llm": ("llm>=0.27",),
+    "shell-gpt": ("shell-gpt>=1.4",),
+    "llmock": ("llmock==0.2.2",),
+    "agentchaos": ("loguru>=0.7", "python-dotenv>=1"),
 }
 """LiteLLM and LlamaIndex need openai 2, and instructor an early openai 3. `litellm` is a server's,
-whose Responses double their answers [BerriAI/litellm#36375]."""
+whose Responses double their answers [BerriAI/litellm#36375]. `agentchaos` has what that library
+imports, and not the agents that it also asks for."""
 
 CACHE: Final = ROOT / "build" / "adoption"
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import httpx
+
 IDLE = 0.03
 """Seconds that the work of `slowness` takes on an idle machine."""
 
@@ -30,6 +32,14 @@ def patience(seconds: float = 60.0) -> float:
             starts.
     """
     return seconds * slowness()
+
+
+def answers(url: str) -> bool:
+    """Tell whether a server answers there, with a status below 400."""
+    try:
+        return httpx.get(url).status_code < 400
+    except httpx.HTTPError:
+        return False
 
 
 def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:

@@ -293,9 +293,3 @@ def test_one_thing_is_examined():
     assert "--gateway needs --model" in refused("exam", "--gateway", "http://x")
     assert "as MODULE:NAME" in refused("exam", "--import", "module")
     assert "end its name in .html" in refused("exam", "-o", "exam.txt", "--", "true")
-
-
-def test_walks_are_played_as_cases(program):
-    came = grades("--walks", "--cases", "2", *program(WITH_SECOND))
-    assert len(came) == 2
-    assert all("+" in name for name in came)

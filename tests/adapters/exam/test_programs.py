@@ -1,5 +1,6 @@
 """How a stranger's program is run: without a key, to its deadline, and with bounded output."""
 
+import site
 import sys
 import time
 from pathlib import Path
@@ -35,6 +36,41 @@ def test_no_variable_that_nobody_named_is_passed_on(monkeypatch: pytest.MonkeyPa
     assert "proxy.of" not in ended.output
     assert KEY in ended.output
     assert "'MODEL': 'gpt-5'" in ended.output
+
+
+LEAVES_A_NOTE = """
+import os, pathlib, tempfile
+for folder in (pathlib.Path.home(), pathlib.Path(tempfile.gettempdir())):
+    note = folder / "note-of-the-exam"
+    print(folder, note.exists())
+    note.write_text("I was here.")
+"""
+
+
+def test_a_program_has_a_home_of_its_own_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    homes = [python(LEAVES_A_NOTE).output for _ in range(2)]
+    assert not any(tmp_path.iterdir())
+    assert homes[0] != homes[1]
+    for home in homes:
+        told = [line.split() for line in home.splitlines()]
+        assert [was_there for _, was_there in told] == ["False", "True"]
+        assert not Path(told[0][0]).exists()
+
+
+def test_the_home_of_the_user_is_passed_on_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    variables = environment(BASE, names=["HOME"])
+    asks = [sys.executable, "-c", "import pathlib; print(pathlib.Path.home())"]
+    assert run(asks, variables, 20.0).output.strip() == str(tmp_path)
+
+
+def test_packages_that_a_user_installed_are_still_found():
+    asks = "import site; print(site.getuserbase())"
+    assert python(asks).output.strip() == site.getuserbase()
 
 
 def test_a_protocol_is_told_alone_where_one_is_chosen():
