@@ -182,6 +182,7 @@ def test_a_policy_is_proved_as_it_is_typed(tab: Any, whole_site: str) -> None:
     assert tab.problems == []
 
 
+@pytest.mark.full
 def test_a_site_without_pyodide_says_so(tab: Any, bare_site: str) -> None:
     page = tab.open_url(bare_site, width=390, height=800)
     page.wait_for_function("document.getElementById('prove').textContent !== ''")
