@@ -78,6 +78,12 @@ REFRESH_SECONDS: Final = 0.1  # between two states of the bar
 )
 @prices_option("at every backend")
 @output_option
+@click.option(
+    "--unreached",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write to a file what was never reached: rows, guards, and rows in succession.",
+)
 def fuzz(
     policy: Policy | TurnPolicy | None,
     turn: bool,
@@ -85,6 +91,7 @@ def fuzz(
     seconds: float | None,
     seed: int | None,
     output: str | None,
+    unreached: str | None,
     prices: Prices | None,
     **providers: Any,
 ) -> int:
@@ -93,7 +100,9 @@ def fuzz(
     Each call goes through the real adapters and drivers, in all four ways, over a generated script
     of replies. Its spending is checked against the certificate of the policy, or of the default
     policy. Waits are virtual. The smallest script that fails goes to stdout as TOML, for `rungwise
-    serve`.
+    serve`. What was covered goes to stderr. A run of calls in memory seeks what it has not yet
+    reached: half of the calls have little room or money, and a quarter begin as those that reached
+    something new.
 
     Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take
     real time, so the policy's seconds and timeouts are cut to fractions of a second.
@@ -122,6 +131,7 @@ def fuzz(
     if examples is None and seconds is None:
         examples = 1_000
     check_writable(output)
+    check_writable(unreached)
     if seed is None:
         seed = _random_seed()
     dearest = price_list(prices).dearest
@@ -133,6 +143,8 @@ def fuzz(
         with _progress(examples, seconds, what) as fuzzer.progress:
             finding = fuzzer.run(examples=examples, seconds=seconds)
     note(f"seed {seed}: {counted(fuzzer.examples, what)}; {fuzzer.coverage.summary()}")
+    if unreached is not None:
+        write_out(unreached, "".join(f"{line}\n" for line in fuzzer.coverage.unreached()))
     if finding is None:
         put(f"{counted(fuzzer.examples, what)}, all honest\n")
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -209,11 +209,32 @@ class Case(Shrinkable):
         if self.squeeze != Squeeze():
             yield "squeeze", self.squeeze
 
+    def prices_of(self, backends: int) -> tuple[Prices, ...]:
+        """Return the prices of each backend of a chain."""
+        return self.squeeze.prices or (self.prices,) * backends
+
     @property
     def wants(self) -> dict[str, Any]:
         """Return the options of the call that say what the answer must be."""
         returns = None if "response_format" in self.request.parameters else self.returns
         return {"returns": returns, "verdict": names_no_river if self.has_verdict else None}
+
+    def crossed(
+        self,
+        other: Case,
+        place: int,
+        names: Iterable[str],
+    ) -> Case:
+        """Return this case with things of another one.
+
+        Arguments:
+            other: the other one.
+            place: the number of replies after which its script begins.
+            names: the further fields that come from it.
+        """
+        replies = [*self.script.replies[:place], *other.script.replies]
+        changes = {name: getattr(other, name) for name in names}
+        return attrs.evolve(self, script=Script(replies), **changes)
 
     def smaller(self) -> Iterator[Case]:
         """Generate cases that are smaller by one thing.
@@ -234,6 +255,13 @@ class Case(Shrinkable):
         yield from with_defaults(self, Case(self.script))
 
 
+def prices_like(prices: Prices) -> tuple[Prices, ...]:
+    """Return prices: these ones, with dear caches, and with dear input."""
+    dear = attrs.evolve(prices, cache_read=prices.input / 10, cache_creation=2 * prices.output)
+    dear_input = attrs.evolve(prices, input=prices.output, output=prices.input)
+    return prices, dear, dear_input
+
+
 def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> SearchStrategy[Case]:
     """Generate calls.
 
@@ -241,14 +269,11 @@ def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> Se
         replies: generates what the provider answers.
         prices: of the backends; some calls have dear caches, others dear input.
     """
-    dear = attrs.evolve(prices, cache_read=prices.input / 10, cache_creation=2 * prices.output)
-    dear_input = attrs.evolve(prices, input=prices.output, output=prices.input)
     mode = st.sampled_from(MODES)
     turn = seldom(turns()).map(lambda turn: turn or TurnContext())
     prefill = st.sampled_from(PREFILLS)
     returns = seldom(st.just(NESTS))
     compactor = st.none() | compactors()
-    some_prices = st.sampled_from((prices, dear, dear_input))
     tokenizer = st.sampled_from(tuple(TOKENIZERS))
     opens = st.sampled_from((0, 0, 1, 2))
     leaves_after = seldom(st.integers(0, LATEST))
@@ -264,7 +289,7 @@ def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> Se
         returns=returns,
         has_verdict=flags,
         compactor=compactor,
-        prices=some_prices,
+        prices=st.sampled_from(prices_like(prices)),
         is_fair=flags,
         tokenizer=tokenizer,
         opens=opens,

@@ -1,8 +1,8 @@
 """What `rungwise fuzz` runs for a policy of calls: calls through the real adapters and drivers.
 
-A batch has three kinds of calls, each with a seed of its own: those with little room, usual ones,
-and those to a server that writes hostile bytes. The first two run on a virtual clock, unless they
-go over HTTP; a hostile server is a real one, so its calls take real time.
+A batch has several kinds of calls, each with a seed of its own: those of `kinds.py`, and those to a
+server that writes hostile bytes. The former run on a virtual clock, unless they go over HTTP; a
+hostile server is a real one, so its calls take real time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import product
+from random import Random
 
 import attrs
 from attrs import define, field, frozen
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import ReceivedRequest, render
 from rungwise.adapters.testing.case import (
     MODES,
@@ -28,10 +29,15 @@ from rungwise.adapters.testing.case import (
     is_streaming,
     names_no_river,
 )
+from rungwise.adapters.testing.kinds import (
+    alike,
+    edge_cases,
+    near_cases,
+    squeezed_cases,
+)
 from rungwise.adapters.testing.runner import KEY, CaseRunner
-from rungwise.adapters.testing.scripts import scripted_replies, scripts
+from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable
-from rungwise.adapters.testing.squeeze import squeezes
 from rungwise.adapters.testing.survival import assert_survives, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
@@ -163,23 +169,10 @@ def hostile_cases(draw: DrawFn) -> HostileCase:
     return HostileCase(tuple(draw(raw_responses(streams=streams))), mode)
 
 
-SQUEEZED = 4  # one call in four has little room
-
-STEADY = (
-    ScriptedReply(body="<html>"),
-    ScriptedReply(status=500),
-    ScriptedReply(),
-    ScriptedReply(status=429, headers={"retry-after": "3"}),
-    ScriptedReply(text="Half", finish="length"),
-)
-"""What a provider may answer for ever, so that the ladders are climbed to their end."""
-
-
-def squeezed_cases() -> SearchStrategy[Case]:
-    """Generate calls with little room, half of them to a provider that never changes its mind."""
-    steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
-    mode = st.sampled_from(MODES)
-    return st.builds(Case, steady | scripts(), mode=mode, squeeze=squeezes())
+LATEST_KEPT = 100
+"""Calls of those that reached something new with which others are crossed."""
+CALLS_EACH = 25
+"""Calls for which one certificate is computed at most, as it takes about as long as they do."""
 
 
 @define(eq=False)
@@ -212,23 +205,33 @@ class Fuzzer(Search):
 
     def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         hostile = round(count * self.hostile)
-        in_memory = not self.over_http
-        # other calls hold a budget in virtual time
-        squeezed = (count - hostile) // SQUEEZED if in_memory else 0
-        usual = count - hostile - squeezed
         name = f"{self.seed}/{number}"
-        shrinks = (Phase.generate, Phase.shrink)
-
-        finding = self._run_batch(squeezed_cases(), f"{name}/squeezed", squeezed, shrinks)
-        if finding is not None:
-            return finding
-        replies = scripted_replies(hangs=in_memory, delays=in_memory)
-        finding = self._run_batch(cases(replies, self.prices), name, usual, shrinks)
-        if finding is not None:
-            return finding
+        kinds = self._kinds(Random(name))
+        share, rest = divmod(count - hostile, len(kinds))
+        for place, (kind, drawn) in enumerate(kinds.items()):
+            examples = share + (place < rest)
+            shrinks = (Phase.generate, Phase.shrink)
+            finding = self._run_batch(drawn, f"{name}/{kind}", examples, shrinks)
+            if finding is not None:
+                return finding
         # Hypothesis would try hundreds of smaller cases, each of which takes real time.
         only_generate = (Phase.generate,)
         return self._run_batch(hostile_cases(), f"{name}/hostile", hostile, only_generate)
+
+    def _kinds(self, random: Random) -> dict[str, SearchStrategy[Case]]:
+        """Return the kinds of calls of a batch, by their names."""
+        in_memory = not self.over_http
+        replies = scripted_replies(hangs=in_memory, delays=in_memory)
+        usual = alike(random, cases(replies, self.prices), self.prices)
+        kinds = {}
+        if in_memory:  # other calls hold a budget in virtual time, and what hangs takes none
+            kinds["edge"] = edge_cases(self.prices)
+            kinds["squeezed"] = squeezed_cases(random)
+        kinds["usual"] = usual
+        kept = [case for case in self.kept[-LATEST_KEPT:] if isinstance(case, Case)]
+        if kept:
+            kinds["near"] = near_cases(kept, usual)
+        return kinds
 
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest."""
@@ -276,17 +279,21 @@ class Fuzzer(Search):
         """Return the certificate of the policy for an unknown request."""
         return verify(self.policy, self._runner.chain(prices=(self.prices,) * self.backends))
 
-    def _certify(self, case: Case, input_tokens: int | None) -> Certificate:
-        """Return the certificate for a case.
+    def _certify(self, case: Case, input_tokens: int | None) -> Certificate | None:
+        """Return the certificate for a case, unless it needs one of its own too soon.
 
         The proofs are those of the policy; only the worst cases depend on the request and the
         squeeze.
         """
+        if not case.squeeze.is_certified:
+            return None
         max_tokens = case.request.max_tokens
         policy = case.squeeze.policy(self.policy)
-        prices = case.squeeze.prices or (case.prices,) * self.backends
+        prices = case.prices_of(self.backends)
         key = max_tokens, input_tokens, prices, policy
         if key not in self._certificates:
+            if self._failed is None and self.examples < CALLS_EACH * len(self._certificates):
+                return None
             chain = self._runner.chain(prices=prices)
             limits = policy.limits.bounded(policy.table.limits, len(prices), most_keys(chain))
             worst = worst_cases(policy, limits, prices, max_tokens, input_tokens)

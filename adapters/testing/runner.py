@@ -238,7 +238,8 @@ class CaseRunner:
         reply = case.script.reply(len(self.received) - 1)
         if case.is_fair:
             reply, billed = _fair(reply, request, case)
-            self.billed.append((billed, case.prices))
+            backend = int(request.body["model"].removeprefix("model-"))
+            self.billed.append((billed, case.prices_of(self.backends)[backend - 1]))
         self.replies.append(reply)
         return reply
 
@@ -266,9 +267,8 @@ class CaseRunner:
             clock.advance(compactor.seconds)
             return compactor(messages)
 
-        prices = case.squeeze.prices or (case.prices,) * self.backends
         client = Client(
-            self.chain(case.prefill, prices),
+            self.chain(case.prefill, case.prices_of(self.backends)),
             policy=case.squeeze.policy(self.policy),
             compactor=None if compactor is None else compact,
             contents=case.contents,

@@ -116,6 +116,7 @@ class Search(ABC):
     progress: Callable[[Any], None] = field(default=lambda search: None, kw_only=True)
     coverage: Coverage = field(factory=Coverage, init=False)
     examples: int = field(default=0, init=False)
+    kept: list[Any] = field(factory=list, init=False)  # the examples that reached something new
     _ends_at: float | None = field(default=None, init=False)
     _failed: tuple[Shrinkable, Exception] | None = field(default=None, init=False)
 
@@ -197,12 +198,15 @@ class Search(ABC):
         def attempt(case: Any) -> None:
             if self._failed is None and self._is_late():
                 return
+            reached = self.coverage.reached
             try:
                 self.check(case)
             except Exception as error:
                 self._failed = case, error
                 raise
             if self._failed is None:  # what follows only makes the failing case smaller
+                if self.coverage.reached > reached:
+                    self.kept.append(case)
                 self.examples += 1
                 self.progress(self)
 

@@ -8,12 +8,11 @@ two counters, prices at which a second request cannot be afforded, a shared budg
 from __future__ import annotations
 
 import math
+from random import Random
 from typing import Any
 
 import attrs
 from attrs import define, field, frozen
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.budget.shared import Share, SharedBudget
 from rungwise.fsm.call.chain.prices import Prices
@@ -55,6 +54,8 @@ class Squeeze:
         money: dollars of the call; None for those of the policy.
         shared: a budget that other calls use, too.
         held: seconds for which others hold the shared budget before each attempt.
+        is_certified: whether the call is held against a certificate, which each budget needs one
+            of: one that is drawn from many does without.
     """
 
     prices: tuple[Prices, ...] = ()
@@ -64,6 +65,7 @@ class Squeeze:
     money: float | None = None
     shared: Budget | None = None
     held: float = 0.0
+    is_certified: bool = True
 
     def policy(self, policy: Policy) -> Policy:
         """Return what remains of a policy."""
@@ -140,19 +142,18 @@ class _HeldShare(Share):
         return super().reserve(*asked, **options)
 
 
-def squeezes() -> SearchStrategy[Squeeze]:
-    """Generate calls with little room."""
-    attempts = st.sampled_from((2, 3, None))
-    left = st.sampled_from(LEFT)
-    money = st.sampled_from((MONEY, None))
-    shared = st.none() | st.sampled_from(SHARED)
-    held = st.sampled_from((0.0, 20.0, 40.0, 100.0))
-    return st.builds(
-        Squeeze,
-        prices=st.sampled_from(CHAINS),
+def squeeze_by(random: Random) -> Squeeze:
+    """Draw what leaves a call little room."""
+    attempts = random.choice((2, 3, None))
+    waits = random.choice((PATIENT, PATIENT, None))
+    money = random.choice((MONEY, None))
+    shared = random.choice((None, random.choice(SHARED)))
+    held = random.choice((0.0, 20.0, 40.0, 100.0))
+    return Squeeze(
+        prices=random.choice(CHAINS),
         attempts=attempts,
-        left=left,
-        waits=st.just(PATIENT),
+        left=random.choice(LEFT),
+        waits=waits,
         money=money,
         shared=shared,
         held=held,

@@ -114,8 +114,9 @@ def test_the_summary_tells_what_was_covered(run) -> None:
     result.stdout.fnmatch_lines(
         [
             "*- rungwise -*",
-            "2 paths, 2 of them different; 5 of * states and 5 of * rows; at worst 4 of 24 "
-            "attempts, 7 of * waiting seconds (ask, reask x3, exhausted)",
+            "2 paths, 2 of them different; 5 of * states and 5 of * rows; 1 of * guards both ways; "
+            "5 of * pairs of rows; at worst 4 of 24 attempts, 7 of * waiting seconds (ask, "
+            "reask x3, exhausted)",
         ]
     )
 

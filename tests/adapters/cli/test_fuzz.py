@@ -19,11 +19,13 @@ from hypothesis import given
 
 from rungwise import CALL, Budget, Client, OpenAIChat, Policy, TurnPolicy, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.adapters.testing import fuzzing
-from rungwise.adapters.testing.case import Case
+from rungwise.adapters.testing import fuzzing, search
+from rungwise.adapters.testing.case import PRICES, Case
 from rungwise.adapters.testing.fuzzing import Fuzzer
+from rungwise.adapters.testing.kinds import edge_cases
 from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.adapters.testing.scripts import scripted_replies
+from rungwise.adapters.testing.squeeze import Squeeze
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink
 from rungwise.fsm.analysis.certificate import call_search
@@ -32,6 +34,7 @@ from rungwise.fsm.analysis.replay.calls import RecordedBudget
 from rungwise.fsm.call import rounds
 from rungwise.fsm.call.budget import estimate
 from rungwise.fsm.call.budget.budget import Spending
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.clocks import waiting
 from rungwise.fsm.call.conversation import answer, reading
 from rungwise.fsm.call.run import delivery, judging, observe
@@ -54,8 +57,8 @@ from support.tables import redeclaring
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
-SQUEEZED_SEEDS = range(3, 9)
-"""Seeds of which one leads soon to calls with little room."""
+README = Policy(budget=Budget(attempts=12, seconds=90.0, money=0.05))
+"""The policy that the README shows."""
 
 
 @pytest.fixture(autouse=True)
@@ -312,39 +315,6 @@ def messages_cost_nothing_beside_their_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(estimate, "MESSAGE_TOKENS", 0)
 
 
-# Each fault with the budget of money that it passes, and seeds of which one leads to it soon. What
-# a seed leads to depends on what else is loaded: Hypothesis takes constants from every module.
-UNCOUNTED = (
-    (texts_count_at_a_third_of_their_bytes, 0.05, range(1, 9)),
-    (what_breaks_off_counts_as_its_text, 0.05, range(1, 9)),
-    (messages_cost_nothing_beside_their_text, 0.005, range(4, 12)),
-)
-
-
-@pytest.mark.dear(3)
-@pytest.mark.slowest
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("plant", "money", "seeds"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED]
-)
-def test_tokens_that_nobody_counts_are_found(
-    plant: Any,
-    money: float,
-    seeds: range,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plant(monkeypatch)
-
-    def searched(seed: int) -> Any:
-        with Fuzzer(Policy(budget=Budget(money=money)), seed=seed) as fuzzer:
-            return fuzzer.run(examples=ENOUGH)
-
-    found = next(filter(None, map(searched, seeds)), None)
-    assert found is not None
-    assert isinstance(found.error, Dishonest)
-    assert found.error.property == "nothing exceeds the budget"
-
-
 @pytest.mark.parametrize(
     ("plant", "says"),
     sampled(
@@ -396,12 +366,7 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
 
 
 def unpaid_backends_are_never_passed_over(patch: pytest.MonkeyPatch) -> None:
-    found = call_search.longest
-    patch.setattr(
-        call_search,
-        "longest",
-        lambda *given, openings=(), passed=None, **more: found(*given, **more),
-    )
+    patch.setattr(call_search.CallSearch, "skipping", property(lambda search: {}))
     # It shows in waits alone, and only where those of the last backend are longer than those of the
     # others.
     patch.setattr(waiting, "BROKEN", frozenset({"malformed"}))
@@ -418,31 +383,86 @@ def a_replay_forgets_who_was_passed_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RecordedBudget, "share", forgetful)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("plant", "property"),
-    [
-        (unpaid_backends_are_never_passed_over, "nothing exceeds the certificate"),
-        (a_replay_forgets_who_was_passed_over, "the journal replays to the same result"),
-    ],
-    ids=lambda each: getattr(each, "__name__", ""),
+# Each fault with what it breaks, and the calls among which it is found by whatever seed.
+FAULTS = (
+    (unpaid_backends_are_never_passed_over, "nothing exceeds the certificate", ENOUGH),
+    (texts_count_at_a_third_of_their_bytes, "nothing exceeds the budget", 300),
+    (what_breaks_off_counts_as_its_text, "nothing exceeds the budget", 300),
+    (messages_cost_nothing_beside_their_text, "nothing exceeds the budget", 300),
+    (a_replay_forgets_who_was_passed_over, "the journal replays to the same result", ENOUGH),
 )
-def test_a_bug_that_shows_where_there_is_little_room_is_found(
-    plant: Any, property: str, monkeypatch: pytest.MonkeyPatch
+
+
+@pytest.mark.dear(3)
+@pytest.mark.slowest
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(101, 104))
+@pytest.mark.parametrize(
+    ("plant", "property", "calls"), FAULTS, ids=[plant.__name__ for plant, *_ in FAULTS]
+)
+def test_a_fault_is_found_by_seeds_that_nobody_chose(
+    plant: Any,
+    property: str,
+    calls: int,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    _proved(README, 2)
     plant(monkeypatch)
-
-    def searched(seed: int) -> Any:
-        with Fuzzer(seed=seed) as fuzzer:
-            return fuzzer.run(examples=ENOUGH)
-
-    found = next(filter(None, map(searched, SQUEEZED_SEEDS)), None)
+    with Fuzzer(README, seed=seed, prices=Prices(2.5, 10.0)) as fuzzer:
+        found = fuzzer.run(examples=calls)
     assert found is not None
     assert isinstance(found.error, Dishonest)
     assert found.error.property == property
     assert isinstance(found.case, Case)
-    assert len(found.case.script.replies) == 1
+    assert len(found.case.script.replies) <= 2
     assert "squeeze: " in found.to_toml()
+
+
+# what is sought
+
+
+def test_a_call_is_crossed_with_another() -> None:
+    kept = Case(
+        Script([ScriptedReply(status=500), ScriptedReply(text="a", finish="length")]),
+        mode="stream",
+        squeeze=Squeeze(attempts=3),
+    )
+    other = Case(Script([ScriptedReply(text="b")]), mode="acall", opens=1)
+    crossed = kept.crossed(other, 1, ["opens"])
+    assert crossed.script == Script([ScriptedReply(status=500), ScriptedReply(text="b")])
+    assert (crossed.mode, crossed.opens, crossed.squeeze) == ("stream", 1, kept.squeeze)
+
+
+@given(edge_cases(PRICES))
+def test_money_at_the_edge_pays_for_a_request_or_a_few(case: Case) -> None:
+    squeeze = case.squeeze
+    assert case.is_fair
+    assert not squeeze.is_certified
+    assert case.request.max_tokens is not None
+    assert squeeze.money is not None
+    reply = case.request.max_tokens * case.prices.output / 1e6
+    assert squeeze.money >= reply
+    assert squeeze.policy(Policy()).budget.money == squeeze.money
+
+
+@pytest.mark.full
+def test_calls_that_reached_something_new_are_crossed_with_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[int] = []
+    near = fuzzing.near_cases
+
+    def recorded(kept: Sequence[Case], others: Any) -> Any:
+        drawn.append(len(kept))
+        return near(kept, others)
+
+    monkeypatch.setattr(fuzzing, "near_cases", recorded)
+    monkeypatch.setattr(search, "BATCH", 9)
+    with Fuzzer(seed=2) as fuzzer:
+        assert fuzzer.run(examples=18) is None
+    assert len(drawn) == 1, "the first batch has nothing to begin with"
+    assert 0 < drawn[0] <= 9
 
 
 # the command
@@ -456,7 +476,7 @@ def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout == "30 calls, all honest\n"
     assert "seed 3: 30 calls; 30 paths," in result.stderr
-    assert " of 6 attempts" in result.stderr
+    assert re.search(r" of [236] attempts", result.stderr)  # some calls are given fewer
 
 
 @pytest.mark.full  # it takes half a minute
@@ -473,6 +493,21 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path)
     assert "5 calls" not in stderr
     printed("fuzz", "--examples", 2, "-o", tmp_path / "unused.toml")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.full
+def test_what_was_never_reached_can_be_written_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "unreached.txt"
+    result = invoke("fuzz", "--examples", 3, "--seed", 3, "--unreached", path)
+    assert result.exit_code == 0, result.output
+    assert " guards both ways; " in result.stderr
+    lines = path.read_text().splitlines()
+    assert {line.partition(": ")[0] for line in lines} == {
+        "never taken",
+        "its guard always held",
+        "never in succession",
+    }
+    refused("fuzz", "--examples", 5, "--unreached", tmp_path / "no" / "where.txt")
 
 
 @pytest.mark.full

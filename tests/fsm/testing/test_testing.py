@@ -846,12 +846,54 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
     rows = len(CALL.rows)
     told = (
-        f"3 paths, 2 of them different; 5 of {states} states and 5 of {rows} rows; at worst 2 of "
-        f"{attempts.certified:g} attempts"
+        f"3 paths, 2 of them different; 5 of {states} states and 5 of {rows} rows; 1 of "
+        f"{len(coverage.guarded)} guards both ways; 4 of {len(coverage.possible_pairs)} pairs of "
+        f"rows; at worst 2 of {attempts.certified:g} attempts"
     )
     assert coverage.summary().startswith(told)
     coverage.reset()
     assert (coverage.paths, coverage.table_rows, coverage.extremes) == (0, (), ())
+    assert coverage.reached == 0
+
+
+def test_the_recorder_tells_guards_both_ways_and_rows_in_succession() -> None:
+    coverage = Coverage()
+    coverage.record(EndedCall.of(testing.run(SMALL, [EMPTY])))
+    first, reask, again, exhausted = [
+        next(row for row in CALL.ladder(event, source) if row.target == target)
+        for event, source, target in (
+            ("sent", "ask", "await"),
+            ("came_empty", "await", "reask"),
+            ("sent", "reask", "await"),
+            ("came_empty", "await", "exhausted"),
+        )
+    ]
+    assert coverage.pairs == {(first, reask), (reask, again), (again, exhausted)}
+    assert coverage.pairs <= set(coverage.possible_pairs)
+    above = CALL.ladder("came_empty", "await")
+    assert coverage.passed == {row for row in above if row != exhausted}
+    assert coverage.reached == len(coverage.passed) + 3
+
+    unreached = list(coverage.unreached())
+    assert f"never taken: {first}" not in unreached
+    assert unreached[0] == f"never taken: {coverage.missing[0]}"
+    assert f"never in succession: {first}, {exhausted}" in unreached
+    assert f"its guard always held: {reask}" not in unreached  # the second time it did not
+
+    reached = coverage.reached
+    coverage.record(EndedCall.of(testing.run(SMALL, [EMPTY, ANSWER])))
+    answered = next(row for row in coverage.rows if row.event == "answered")
+    assert (again, answered) in coverage.pairs
+    assert coverage.reached == reached + 1
+
+
+def test_a_guard_that_always_held_is_named() -> None:
+    coverage = Coverage()
+    coverage.record(EndedCall.of(testing.run(SMALL, [EMPTY, ANSWER])))
+    reask = next(row for row in coverage.rows if row.target == "reask")
+    assert f"its guard always held: {reask}" in coverage.unreached()
+    coverage.record(EndedCall.of(testing.run(SMALL, [EMPTY])))
+    assert f"its guard always held: {reask}" not in coverage.unreached()
 
 
 def test_an_assertion_that_passes_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
