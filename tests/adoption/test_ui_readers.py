@@ -25,7 +25,7 @@ def read() -> Read:
     """Return `read(program, *arguments)`, which runs a program beside the readers on the Node that
     PyPI brings.
     """
-    return reader_of("ui-readers", WANTED, "@ag-ui/client")
+    return reader_of("ui-readers", WANTED)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
-"""Make the scorecard: `python tests/scorecard`. It examines what is installed here, and writes the
-table into docs/pages/exam.md; it takes minutes.
+"""Make the scorecard: `python tests/scorecard`. It makes the environments that it needs, examines
+what is there, and writes the table into docs/pages/exam.md; names of systems renew their rows
+alone.
 """
 
 import sys

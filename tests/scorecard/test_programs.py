@@ -11,7 +11,7 @@ import pytest
 from adoption.environments import python_for
 from adoption.test_node import node
 from rungwise.adapters.exam.answer import ANSWER
-from scorecard.making import script
+from scorecard.making import QUESTION, script
 from support.command_line import invoke
 
 pytestmark = pytest.mark.full
@@ -60,6 +60,32 @@ def test_each_grade_is_confirmed_by_the_bytes(tmp_path: Path, name: str, grades:
     )
     for grade, journal in came.values():
         confirm(grade, journal)
+
+
+@pytest.mark.parametrize(
+    ("group", "command"),
+    [
+        ("llm", ("llm", "-m", "gpt-4o-mini", QUESTION)),
+        ("shell-gpt", ("sgpt", QUESTION)),
+    ],
+)
+def test_a_published_program_is_examined_as_it_is(
+    tmp_path: Path, group: str, command: tuple[str, ...]
+) -> None:
+    """Both have one backend and the SDK's two retries, and take an empty answer for one."""
+    name, *arguments = command
+    came = examined(tmp_path, str(python_for(group).with_name(name)), *arguments)
+    grades = [grade for grade, _ in came.values()]
+    assert grades == ["safe", "safe", "safe", "fail", "pass", "pass"]
+    for grade, journal in came.values():
+        confirm(grade, journal)
+    statuses = {
+        case: re.findall(r"^<<< (\d+)$", bytes_, re.M) for case, (_, bytes_) in came.items()
+    }
+    assert statuses["overloaded"] == ["503"] * 3
+    assert statuses["bad_key"] == ["401"]
+    assert statuses["error_once"] == ["500", "200"]
+    assert "(then the connection closes)" in came["cut"][1]
 
 
 def test_an_agent_on_langchain_is_examined(tmp_path: Path) -> None:
