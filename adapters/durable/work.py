@@ -166,8 +166,7 @@ async def run_work(
         client: runs it.
         work: what `work_of` wrote.
         records: what was saved of it; none if it has not begun. See `recorded.py`.
-        save: saves one more record.
-        leaves: tells whether what breaks off is left to the next process.
+        save, leaves: saves one more record; tells whether the next process goes on.
         ending: ends it.
         within: the shared budget that it draws on; None for none.
         shared: what it shares with other calls; None for nothing.

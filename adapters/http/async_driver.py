@@ -59,10 +59,9 @@ class AsyncDriver(Driver):
     # attempt goes out, the last one is given up if the reattach meant for it has led elsewhere.
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange = None
+        exchange = keyed = None
         last = self._left_by(call)
         is_fresh = False
-        keyed = None
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             call.journal.started = call.journal.started or self.deadlines.wall_clock()

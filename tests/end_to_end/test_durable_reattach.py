@@ -116,6 +116,7 @@ def test_a_stream_repeats_nothing(open_: Any, api: str, monkeypatch: pytest.Monk
     assert replay(result.journal).outcome == "done"
 
 
+@pytest.mark.full
 def test_two_crashes_one_after_the_other(open_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "LARGEST", 10)
     with KeptServer(TOKENS, cuts=[CUT, CUT + 400], stays_open=True) as server:
@@ -152,6 +153,7 @@ def test_a_shared_budget_is_charged_once(open_: Any, tmp_path: Path, ending: str
         assert spent["tokens"] >= len(TOKENS) / 2
 
 
+@pytest.mark.full
 def test_a_turn_is_taken_up_too(open_: Any) -> None:
     with KeptServer(TOKENS, cuts=[CUT], stays_open=True) as server:
         with open_(server)() as durable:
@@ -187,6 +189,7 @@ def test_a_call_that_is_cancelled_by_its_handle_cancels_the_reply(open_: Any) ->
     assert server.cancels == ["resp_0"]
 
 
+@pytest.mark.full
 def test_a_reply_that_is_gone_is_asked_for_anew(open_: Any) -> None:
     with KeptServer(TOKENS, cuts=[CUT], refusals=[404], stays_open=True) as server:
         with open_(server)() as durable:

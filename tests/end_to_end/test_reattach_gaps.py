@@ -110,6 +110,7 @@ def some(least: int, most: int) -> st.SearchStrategy[int | None]:
     return st.none() | st.integers(least, most)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.sampled_from(["responses", "interactions"]),

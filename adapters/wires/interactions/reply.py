@@ -15,6 +15,8 @@ from rungwise.adapters.wires.draft import (
     classified,
     count_of,
     decisive,
+    malformed,
+    raw_of,
     stop_of,
 )
 from rungwise.adapters.wires.interactions.plain import media_in, summary_of
@@ -278,3 +280,33 @@ def going_on(reply: Reply | Failure, about: Mapping[str, Any], token: str) -> Re
     stop: StopReason = "length" if reply.stop_raw == "incomplete" else "paused"
     continuation = f"{token}\n{text_in(about, 'id')}"
     return evolve(reply, continuation=continuation, stop_reason=stop)
+
+
+def interaction_in(
+    value: dict[str, Any], body: bytes, provider: str, headers: Mapping[str, str]
+) -> Reply | Failure:
+    """Return the reply in a whole body.
+
+    Arguments:
+        value: the object that the body is.
+        body: its bytes.
+        provider: who signs its thoughts.
+        headers: those of the response.
+    """
+    steps = value.get("steps")
+    status = text_in(value, "status")
+    is_interaction = status in STOP_REASONS or status in UNFINISHED
+    if not (isinstance(steps, list) or value.get("error") or is_interaction):
+        return malformed("the body is no interaction")
+    steps = list_of(steps)
+    parts: list[Part] = []
+    for step in steps:
+        parts += parts_of_step(mapping_of(step), provider)
+    about = {**value, "error": value.get("error") or error_in(steps)}
+    draft = draft_of(about, parts, usage_of(value.get("usage"), value))
+    error = None
+    if not draft.refusal:
+        error = error_of(about, headers) or unfinished(value, parts)
+    reply = draft.reply(error=error, raw=raw_of(value, body))
+    token = text_in(value, "continuation_token") if may_go_on(value) else ""
+    return going_on(reply, value, token)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.counts import more_of
-from rungwise.adapters.wires.draft import NATIVE, at_least, grown, malformed, raw_of
+from rungwise.adapters.wires.draft import NATIVE, at_least, grown, raw_of
 from rungwise.adapters.wires.interactions.plain import summary_of
 from rungwise.adapters.wires.interactions.reply import (
     STOP_REASONS,
@@ -26,9 +26,8 @@ from rungwise.adapters.wires.interactions.reply import (
     error_of,
     failure_of,
     going_on,
+    interaction_in,
     may_go_on,
-    parts_of_step,
-    unfinished,
     usage_of,
 )
 from rungwise.adapters.wires.interactions.steps import (
@@ -389,20 +388,4 @@ class InteractionsDecoder(BlockDecoder):
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the interaction of a whole body."""
-        steps = value.get("steps")
-        status = text_in(value, "status")
-        is_interaction = status in STOP_REASONS or status in UNFINISHED
-        if not (isinstance(steps, list) or value.get("error") or is_interaction):
-            return malformed("the body is no interaction")
-        steps = list_of(steps)
-        parts: list[Part] = []
-        for step in steps:
-            parts += parts_of_step(mapping_of(step), self.provider)
-        about = {**value, "error": value.get("error") or error_in(steps)}
-        draft = draft_of(about, parts, usage_of(value.get("usage"), value))
-        error = None
-        if not draft.refusal:
-            error = error_of(about, self.headers) or unfinished(value, parts)
-        reply = draft.reply(error=error, raw=raw_of(value, body))
-        token = text_in(value, "continuation_token") if may_go_on(value) else ""
-        return going_on(reply, value, token)
+        return interaction_in(value, body, self.provider, self.headers)

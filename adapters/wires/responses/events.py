@@ -100,3 +100,9 @@ def name_by_shape(value: Mapping[str, Any], items: Items[ResponseItem]) -> str:
         kind = "summary"
     names = [name for member, name in _SHAPES.get(kind, ()) if text_in(value, member)]
     return next(iter(names), "")
+
+
+def output_index(value: Mapping[str, Any]) -> int | None:
+    """Return the index of the item of an event; None for anything that is not an index."""
+    index = value.get("output_index")
+    return index if type(index) is int else None

@@ -30,6 +30,7 @@ from rungwise.adapters.wires.responses.events import (
     EVENTS,
     WHOLES,
     name_by_shape,
+    output_index,
 )
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
@@ -199,7 +200,7 @@ class ResponsesDecoder(StreamDecoder):
     def _item(self, value: Mapping[str, Any], kind: str, *, begins: bool = False) -> Any:
         """Return the item of an event; see `Items.find`."""
         self.started = True
-        index = _output_index(value)
+        index = output_index(value)
         id = text_in(value, "item_id")
         item = self.assembly.items.find(kind, id=id, index=index, begins=begins)
         if item is None:
@@ -314,7 +315,7 @@ class ResponsesDecoder(StreamDecoder):
         for about in items_of(value.get("item")):
             id = text_in(about, "id")
             kind = text_in(about, "type")
-            index = _output_index(value)
+            index = output_index(value)
             item = self._item({**value, "item_id": id}, kind, begins=not is_final)
             if item.is_another(about, index, self.assembly.text_of):
                 item = self.assembly.items.begin(kind, id=id, index=index)
@@ -390,12 +391,6 @@ class ResponsesDecoder(StreamDecoder):
             self._response["status"] = status
         self.error = error_of(response, self.headers)
         self.done = self.finished = True
-
-
-def _output_index(value: Mapping[str, Any]) -> int | None:
-    """Return the index of an item; None for anything that is not an index."""
-    index = value.get("output_index")
-    return index if type(index) is int else None
 
 
 def _index(value: Any) -> int:
