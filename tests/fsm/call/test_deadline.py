@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Budget, Journal, Policy, Reserve, SharedBudget, replay
-from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise import Budget, ConfigurationError, Journal, Policy, Reserve, SharedBudget, replay
+from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
 from rungwise.fsm.analysis.certificate.worst import worst_cases
+from rungwise.fsm.call.budget.budget import Spending
 from support.healthy import ANSWER, BEGAN, Scene, Stage, scenes
 from support.sampling import examples
 
@@ -84,6 +85,45 @@ def test_what_is_no_moment_is_refused(deadline: Any) -> None:
         rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"
     ):
         Call(Request("Where?"), deadline=deadline)
+
+
+@pytest.mark.parametrize("begins", [0.0, 100.0])
+def test_time_is_up_at_its_moment_and_not_before(begins: float) -> None:
+    spending = Spending(Budget(seconds=10.0))
+    spending.begin(begins)
+    assert (spending.deadline(), spending.limit) == (begins + 10.0, 10.0)
+    spending.pass_time(begins + 4.0)
+    assert [spending.allows_wait(wait) for wait in (5.5, 6.0)] == [True, False]
+    spending.given_deadline = begins + 7.0
+    assert (spending.deadline(), spending.limit) == (begins + 7.0, 7.0)
+    assert [spending.allows_wait(wait) for wait in (2.5, 3.0)] == [True, False]
+    assert spending.shortfall(2.5, None, 0, None) is None
+    assert spending.shortfall(3.0, None, 0, None) == (
+        "the next attempt would begin after the deadline"
+    )
+
+
+def test_the_time_of_a_shared_budget_is_up_at_its_moment_and_not_before() -> None:
+    shared = SharedBudget(Budget(seconds=10.0))
+    shared.begin(0.0)
+    spending = Spending(Budget(seconds=None), shared.share())
+    spending.begin(0.0)
+    spending.pass_time(4.0)
+    assert [spending.allows_wait(wait) for wait in (5.5, 6.0)] == [True, False]
+    assert spending.deadline() == 10.0
+
+
+def test_time_is_a_number_and_passes_in_a_call_that_has_begun() -> None:
+    spending = Spending(Budget())
+    with pytest.raises(IllegalEvent, match="has not begun"):
+        spending.pass_time(1.0)
+    for now, shown in (("soon", "not str"), (math.nan, "not nan")):
+        with pytest.raises(ConfigurationError, match=shown):
+            spending.begin(now)  # type: ignore[arg-type]
+    spending.begin(0.0)
+    with pytest.raises(IllegalEvent, match="has begun already"):
+        spending.begin(1.0)
+    assert spending.began == 0.0
 
 
 # a healthy backend anywhere in a chain is asked in time, within what is certified

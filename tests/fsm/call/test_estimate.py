@@ -145,6 +145,13 @@ def test_a_picture_counts_alike_wherever_it_stands(part: dict[str, Any]) -> None
     )
 
 
+def test_a_part_counts_by_what_is_sent_of_it() -> None:
+    picture = MediaPart("image", "A" * 9_000, "image/png")
+    assert estimate_tokens(picture) == PICTURE_TOKENS
+    assert estimate_tokens(MediaPart("audio", "A" * 9_000, "audio/wav")) != PICTURE_TOKENS
+    assert estimate_tokens([None, 1, True]) == 3
+
+
 def test_what_stands_beside_a_picture_counts_too() -> None:
     """So does a schema in which something is called like one."""
     assert (

@@ -9,10 +9,18 @@ import pytest
 import rungwise
 from rungwise import Budget, Limits, Message, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.budget.costs import bought, dearest_prompt, price_of
+from rungwise.fsm.call.budget.budget import Reserved, Spending
+from rungwise.fsm.call.budget.costs import (
+    LARGEST_PRICED_CAP,
+    Charges,
+    bought,
+    dearest_prompt,
+    price_of,
+)
 from rungwise.fsm.call.budget.estimate import estimate_tokens, message_tokens, tokens_of
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.values.money import UNITS, as_money, units_of
+from rungwise.fsm.values.usage import NO_USAGE
 
 
 @pytest.mark.parametrize("money", [0.03, 0.1 + 0.2, 1e-9, 5.0, 1.25, 123_456.78, 1e12])
@@ -44,10 +52,31 @@ def test_money_buys_no_token_more_and_none_less() -> None:
         assert (bought(paid, prices), bought(paid - 1, prices)) == (tokens, tokens - 1)
 
 
+def test_money_that_is_used_up_buys_no_tokens_that_are_free_either() -> None:
+    spending = Spending(Budget(money=1.0))
+    for left, cap in ((-1, 0), (0, 0), (1, LARGEST_PRICED_CAP)):
+        reserved = Reserved(money=UNITS - left)
+        assert spending.lowered(None, 0, Prices(1.0, 0.0), reserved) == cap
+
+
+def test_a_cost_is_known_until_a_backend_without_prices_is_paid() -> None:
+    charges = Charges()
+    charges.add(NO_USAGE, NO_USAGE, None)
+    assert charges.cost == 0
+    usage = Usage(1, 1)
+    for prices in (None, Prices(1.0, 2.0)):
+        charges.add(usage, usage, prices)
+        assert charges.cost is None
+    assert charges.money_note(None, 5, Prices(1.0, 2.0)) == ""
+    assert charges.money_note(5, 5, None) == ""
+
+
 def test_cached_tokens_have_a_price_of_their_own_and_an_estimate_counts_at_the_dearest() -> None:
     prices = Prices(1.0, 10.0, cache_read=0.1, cache_creation=1.25)
     assert price_of(Usage(100, 1, 50, 20), prices) * 1_000_000 == units_of(30 + 5 + 25 + 10)
     assert price_of(Usage(100, 0, estimated=True), prices) == dearest_prompt(100, prices)
+    # more was cached than was sent
+    assert price_of(Usage(1, 0, 50), prices) * 1_000_000 == units_of(5)
 
 
 def test_less_than_a_unit_is_cut_off_and_never_added() -> None:

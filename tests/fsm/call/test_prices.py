@@ -93,6 +93,7 @@ def test_each_share_is_priced_by_its_own_model_and_the_rest_by_that_of_the_reply
         (Usage(5, 5, model="other"), ["model other"]),
         (Usage(5, 5, model="sage-6.1", tier="priority"), ["tier priority"]),
         (Usage(5, 5, units={"web_search": 1, "rockets": 2}), ["unit rockets"]),
+        (Usage(5, 5, units={"web_search": 1}, model="sage-6.1"), []),
         (
             Usage(5, 5, cache_creation_tokens=5, cache_creation_long_tokens=5, model="sage-6.1"),
             ["cache_creation_long"],
@@ -324,6 +325,8 @@ def test_a_report_never_lets_a_budget_spend_more(high: list[float], low: list[fl
 def test_a_cost_without_prices_is_known_only_if_it_is_reported() -> None:
     assert cost_of(Usage(1, 1), None) is None
     assert cost_of(Usage(1, 1, cost=0.5), None) == units_of(0.5)
+    for wrong in (-0.5, math.nan, math.inf):
+        assert cost_of(Usage(1, 1, cost=wrong), None) is None
 
 
 def test_a_cap_is_lowered_to_what_the_dearest_model_and_tier_would_cost() -> None:

@@ -11,6 +11,7 @@ from rungwise.fsm.engine.checker.branches import branches, dead_rows, finds, ove
 from rungwise.fsm.engine.checker.proof import RowProof, prove, prove_row
 from rungwise.fsm.engine.checker.properties import BOUNDED, FALLS
 from rungwise.fsm.engine.checker.walk import walk
+from rungwise.fsm.health.table import HEALTH
 from support.facts import Check
 from support.tables import EXAMPLE, failing, limits, redeclaring, replacing, row_of
 
@@ -30,6 +31,44 @@ def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     switch = prove_row(CALL, row_of("failed_transiently", "must_switch"))
     assert switch.takes == "fallbacks"
     assert switch.refills == CALL.rung("fallback").refills
+
+
+def test_a_proof_can_be_read_and_written() -> None:
+    progress = prove_row(CALL, row_of("truncated", "may_continue"))
+    why = (
+        "finds continuations < limit, takes one and refills reattaches, retries, reasks, prefills, "
+        "which rank below"
+    )
+    assert (progress.is_argued, progress.argument) == (True, why)
+    assert progress.to_json() == {
+        "row": "await --truncated [may_continue] / spend_continuation--> continuation",
+        "takes": "continuations",
+        "refills": ["reattaches", "retries", "reasks", "prefills"],
+        "verdict": "proved",
+        "why": why,
+    }
+    retry = prove_row(CALL, row_of("failed_transiently", "may_retry"))
+    assert retry.argument == "finds retries < limit, takes one"
+    end = prove_row(CALL, row_of("answered", None))
+    assert (end.is_argued, end.argument) == (False, "the call ends")
+    [wrong, *_] = refused(redeclaring(CALL, Effect("count_attempt", refills="retries")))
+    assert wrong.is_argued
+    assert wrong.argument == "REFUSED, changes 'retries', and a send changes no counter"
+
+
+def test_a_row_of_a_cyclic_machine_takes_nothing_or_what_its_guard_has_found() -> None:
+    proofs = prove(HEALTH)
+    assert {proof.verdict for proof in proofs} == {"proved"}
+    argued = {proof.row.effect: proof.argument for proof in proofs if proof.is_argued}
+    assert argued == {
+        "count_failure": "finds failures < limit, takes one",
+        "send_probe": "finds probes < limit, takes one",
+    }
+    others = [proof for proof in proofs if not proof.is_argued]
+    assert {proof.argument for proof in others} == {"takes nothing"}
+    assert {proof.refills for proof in others} == {(), ("failures",), ("probes",)}
+    borne = Guard("may_bear", says="one more failure in a row is borne")
+    assert {proof.row.guard for proof in refused(redeclaring(HEALTH, borne))} == {"may_bear"}
 
 
 def test_each_row_to_a_rung_takes_one_unit_and_no_other_row_takes_any() -> None:
