@@ -136,19 +136,24 @@ def fuzz(
         seed = _random_seed()
     dearest = price_list(prices).dearest
     with _no_litter(), _fuzzer(chosen, seed=seed, prices=dearest, **providers) as fuzzer:
-        failed = [each.name for each in fuzzer.certificate.failed]
-        if failed:
-            bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
-        what = fuzzer.certificate.table
-        with _progress(examples, seconds, what) as fuzzer.progress:
-            finding = fuzzer.run(examples=examples, seconds=seconds)
-    note(f"seed {seed}: {counted(fuzzer.examples, what)}; {fuzzer.coverage.summary()}")
+        finding = _finding(fuzzer, examples, seconds)
+    done = counted(fuzzer.examples, fuzzer.certificate.table)
+    note(f"seed {seed}: {done}; {fuzzer.coverage.summary()}")
     if unreached is not None:
         write_out(unreached, "".join(f"{line}\n" for line in fuzzer.coverage.unreached()))
-    if finding is None:
-        put(f"{counted(fuzzer.examples, what)}, all honest\n")
-        return 0
-    return _report(finding, output)
+    if finding is not None:
+        return _report(finding, output)
+    put(f"{done}, all honest\n")
+    return 0
+
+
+def _finding(fuzzer: Any, examples: int | None, seconds: float | None) -> Any:
+    """Run a fuzzer, show how far it is, and return what it found."""
+    failed = [each.name for each in fuzzer.certificate.failed]
+    if failed:
+        bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
+    with _progress(examples, seconds, fuzzer.certificate.table) as fuzzer.progress:
+        return fuzzer.run(examples=examples, seconds=seconds)
 
 
 def _random_seed() -> int:

@@ -50,11 +50,10 @@ def about_of(response: Mapping[str, Any]) -> dict[str, Any]:
 
     That there is nothing to say of a cut is said by null.
     """
-    return {
-        key: response[key]
-        for key in ABOUT
-        if response.get(key) is not None or (key == CUT and key in response)
-    }
+    said = {key: response[key] for key in ABOUT if response.get(key) is not None}
+    if CUT in response:
+        said.setdefault(CUT, None)
+    return said
 
 
 def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
