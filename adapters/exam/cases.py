@@ -28,6 +28,8 @@ CUT_ARGUMENTS: Final = '{"cut": "in the mid'
 OWN: Final = ("share", "fill", "half", "calls")
 """The members of a reply in the catalogue that a scripted reply does not have."""
 
+Then = Literal["repeat", "answer"]
+
 
 @frozen(kw_only=True, eq=False)
 class ExamCase:
@@ -36,7 +38,7 @@ class ExamCase:
     name: str
     title: str
     replies: Sequence[Mapping[str, Any]]
-    then: Literal["repeat", "answer"] = "repeat"
+    then: Then = "repeat"
     needs: Literal["", "tools", "schema"] = ""
     limit: float = LIMIT
     most: int = MOST
@@ -45,6 +47,16 @@ class ExamCase:
     again: bool = False
     within: float | None = None
     ideal: Literal["answer", "reason"] = "answer"
+
+    @property
+    def words(self) -> str:
+        """Return its title without how often it happens."""
+        return self.title.removesuffix(", once").removesuffix(", for ever")
+
+    @property
+    def is_fault(self) -> bool:
+        """Tell whether its replies go wrong, and are not only said in another manner."""
+        return not any("manner" in reply for reply in self.replies)
 
     def fits(self, wanted: Wanted) -> bool:
         """Tell whether a program that sends such requests can meet this."""

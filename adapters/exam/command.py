@@ -22,6 +22,7 @@ from rungwise.adapters.cli.shared_options import IN_PYTHON, duration
 from rungwise.adapters.exam.grades import GRADES, Grade
 
 if TYPE_CHECKING:
+    from rungwise.adapters.exam.cases import ExamCase
     from rungwise.adapters.exam.examining import Exam, Examined, Play
 
 AT_ONCE: Final = 4
@@ -66,6 +67,11 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
     show_default=True,
     metavar="N",
     help="Play the first N cases that fit the program.",
+)
+@click.option(
+    "--walks",
+    is_flag=True,
+    help="Take the cases from sequences of faults that are made from Rungwise's own machine.",
 )
 @click.option(
     "--protocol",
@@ -146,6 +152,7 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
 def exam(
     names: tuple[str, ...],
     count: int,
+    walks: bool,
     budget: float | None,
     jobs: int,
     least: list[tuple[Grade, int]],
@@ -192,6 +199,7 @@ def exam(
         came = examine(
             play,
             names=names,
+            pool=_walks() if walks else (),
             count=count,
             budget=budget,
             at_once=1 if examined["gateway"] else jobs,
@@ -236,6 +244,12 @@ def _examinee(
         return ExaminedGateway(gateway, model, key_variable)
     except OSError as error:
         bad_input(f"the provider cannot listen for the gateway ({error.strerror})")
+
+
+def _walks() -> Iterable[ExamCase]:
+    from rungwise.adapters.exam.walks import walks
+
+    return walks()
 
 
 def _check(names: Iterable[str], outputs: Iterable[str]) -> None:

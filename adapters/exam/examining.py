@@ -64,6 +64,7 @@ def examine(
     play: Play,
     *,
     names: Iterable[str] = (),
+    pool: Iterable[ExamCase] = (),
     count: int = QUICK,
     budget: float | None = None,
     at_once: int = 1,
@@ -74,6 +75,7 @@ def examine(
     Arguments:
         play: runs it.
         names: of the cases; none for the first ones that fit it.
+        pool: the cases to take these from; none for the catalogue.
         count: how many of these.
         budget: seconds after which no further case begins.
         at_once: how many cases run side by side.
@@ -84,7 +86,7 @@ def examine(
     """
     began = time.monotonic()
     healthy, wanted = _healthy_run(play)
-    cases = _chosen(names, wanted, count)
+    cases = _chosen(names, pool or catalogue().values(), wanted, count)
 
     def play_one(case: ExamCase) -> Examined | None:
         if budget is not None and time.monotonic() - began >= budget:
@@ -127,12 +129,21 @@ def _healthy_run(play: Play) -> tuple[ProgramEnd, Wanted]:
     return ended, stage.asked[0].wanted
 
 
-def _chosen(names: Iterable[str], wanted: Wanted, count: int) -> Sequence[ExamCase]:
-    """Return the cases that are named, or the first ones that fit such requests."""
+def _chosen(
+    names: Iterable[str], pool: Iterable[ExamCase], wanted: Wanted, count: int
+) -> Sequence[ExamCase]:
+    """Return the cases that are named, or the first ones of a pool that fit such requests.
+
+    Arguments:
+        names: of cases.
+        pool: the cases to choose from where none is named.
+        wanted: what the program asks for.
+        count: how many.
+    """
     named = [catalogue()[name] for name in names]
     for case in named:
         if not case.fits(wanted):
             raise ConfigurationError(
                 f"the case {case.name} does not fit: the program's requests cannot meet it"
             )
-    return named or [case for case in catalogue().values() if case.fits(wanted)][:count]
+    return named or [case for case in pool if case.fits(wanted)][:count]

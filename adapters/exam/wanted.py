@@ -16,7 +16,7 @@ from rungwise.adapters.provider.server import ReceivedRequest
 TOOLS: Final = ("tools", "toolConfig", "functions")
 SCHEMAS: Final = ("schema", "responseSchema", "responseJsonSchema", "_responseJsonSchema", "format")
 DEEPEST: Final = 12
-"""Levels of a schema that are looked at."""
+"""Levels of a body, and of a schema, that are looked at."""
 
 
 @frozen(kw_only=True)
@@ -92,16 +92,18 @@ def wanted_by(request: ReceivedRequest, number: int) -> Wanted:
     )
 
 
-def _values(value: object) -> Iterator[object]:
+def _values(value: object, depth: int = 0) -> Iterator[object]:
     """Yield a value and all that stands in it."""
     yield value
+    if depth == DEEPEST:
+        return
     inner: Iterable[object] = ()
     if isinstance(value, Mapping):
         inner = value.values()
     elif isinstance(value, list):
         inner = value
     for each in inner:
-        yield from _values(each)
+        yield from _values(each, depth + 1)
 
 
 def example(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Any:

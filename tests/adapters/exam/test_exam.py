@@ -152,9 +152,9 @@ def test_a_program_that_shows_no_answer_cannot_be_examined(program):
         (["--case", "nothing"], "there is no case 'nothing'"),
         (["--case", "cut_call"], "the case cut_call does not fit"),
         (["--case", "json_for_events"], "the case json_for_events does not fit"),
-        (["--fail-under", "good=3"], "no grade with a number"),
-        (["--fail-under", "pass"], "no grade with a number"),
-        (["--budget", "soon"], "no duration"),
+        (["--fail-under", "good=3"], "not a grade with a number"),
+        (["--fail-under", "pass"], "not a grade with a number"),
+        (["--budget", "soon"], "not a duration"),
     ],
 )
 def test_what_cannot_be_is_refused(program, arguments: list[str], says: str):
@@ -293,3 +293,9 @@ def test_one_thing_is_examined():
     assert "--gateway needs --model" in refused("exam", "--gateway", "http://x")
     assert "as MODULE:NAME" in refused("exam", "--import", "module")
     assert "end its name in .html" in refused("exam", "-o", "exam.txt", "--", "true")
+
+
+def test_walks_are_played_as_cases(program):
+    came = grades("--walks", "--cases", "2", *program(WITH_SECOND))
+    assert len(came) == 2
+    assert all("+" in name for name in came)

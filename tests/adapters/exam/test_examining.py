@@ -36,7 +36,7 @@ def ask(**body: object) -> ReceivedRequest:
 
 
 def test_an_exam_needs_no_extra():
-    rooms = "command examinees examining journal report"
+    rooms = "command examinees examining journal report walks"
     names = ", ".join(f"rungwise.adapters.exam.{name}" for name in rooms.split())
     line = f"import {names}, sys; print('hypothesis' in sys.modules, 'openai' in sys.modules)"
     assert printed_by(line).split() == ["False", "False"]
