@@ -132,8 +132,7 @@ def fuzz(
         examples = 1_000
     check_writable(output)
     check_writable(unreached)
-    if seed is None:
-        seed = _random_seed()
+    seed = _random_seed() if seed is None else seed
     dearest = price_list(prices).dearest
     with _no_litter(), _fuzzer(chosen, seed=seed, prices=dearest, **providers) as fuzzer:
         finding = _finding(fuzzer, examples, seconds)

@@ -236,7 +236,7 @@ def test_the_command_opens_for_a_time_and_closes_what_attempts_have_opened(
         ("--for 10m", "give either"),
         ("--open x --for 0s", "give either"),
         ("--open x --for 10m --close x", "give either"),
-        ("--open x --for soon", "no duration"),
+        ("--open x --for soon", "not a duration"),
         ("--close x", "the store cannot be reached"),
     ],
 )
