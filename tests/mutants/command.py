@@ -171,7 +171,7 @@ class InPlace:
     def run(self) -> None:
         """Collect the tests, and try every mutant."""
         loop = Loop(self._try_each)
-        collect(self.tests, loop, every_case=self.tier == "quick")
+        collect(self.tests, loop, with_full=self.tier == "broad")
         if loop.failure:
             raise SystemExit(loop.failure)
 
