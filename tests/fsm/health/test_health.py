@@ -195,6 +195,8 @@ def test_a_probe_is_that_of_one_call_until_its_lease_ends() -> None:
     assert probe.probed(6.0, RULES, 100.0) == probe  # another call asks
     assert probe.at(14.9, RULES) == probe
     assert probe.at(15.0, RULES).spent[1] == 0
+    limited = opened(Symptom("limited", 5.0)).at(5.0, RULES).probed(5.0, RULES, 10.0)
+    assert [limited.at(now, RULES).spent for now in (14.9, 15.0)] == [(0, 1), (0, 0)]
     assert BackendHealth(spent=(2, 1)).without_probe().spent == (2, 0)
 
 
@@ -214,6 +216,11 @@ def test_what_opened_it_says_how_often_only_if_that_was_counted() -> None:
 def test_the_first_time_may_be_the_longest() -> None:
     health = Health(first=30.0, longest=30.0)
     assert [health.seconds(opened, 0.0) for opened in (1, 2)] == [30.0, 30.0]
+    tiny = Health(first=1e-30, longest=1.0)  # no number of times is too large for a float
+    assert [tiny.seconds(opened, 0.0) * 1e30 for opened in (60, 61, 5000)] == pytest.approx(
+        [2.0**59, 2.0**60, 2.0**60]
+    )
+    assert repr(Health(failures=3)) == "Health(failures=3)"
 
 
 def test_of_backends_that_are_all_open_the_first_to_come_due_is_asked_which_is_no_probe() -> None:

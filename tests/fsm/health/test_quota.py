@@ -171,6 +171,23 @@ def test_a_wait_that_is_as_long_as_may_be_is_waited_for() -> None:
     assert meter.take(quota, claim("two", longest=60.0), 0.0) == (60.0, True)
 
 
+def test_half_a_second_is_waited_for_too() -> None:
+    quota = Quota(requests_per_minute=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    assert meter.take(quota, claim("two"), 59.5) == (0.5, True)
+
+
+def test_who_has_not_come_back_by_the_moment_has_left_the_queue() -> None:
+    quota = Quota(concurrent=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    meter.take(quota, claim("two"), 0.0)
+    leaves_at = meter.queue["two"]
+    meter.settle(quota, Settlement("one"), 1.0)
+    assert meter.take(quota, claim("three"), leaves_at) == (0.0, True)
+
+
 def test_what_a_provider_says_is_left_counts_as_a_share_of_the_minute() -> None:
     quota = Quota(requests_per_minute=4, tokens_per_minute=100)
     meter = QuotaMeter()
@@ -254,6 +271,8 @@ def test_the_provider_is_believed_where_only_requests_at_once_are_counted() -> N
     ("values", "says"),
     [
         ({}, "Quota needs requests_per_minute, tokens_per_minute or concurrent"),
+        ({"requests_per_minute": 0}, "Quota.requests_per_minute must be a whole number from 1"),
+        ({"tokens_per_minute": 0}, "Quota.tokens_per_minute must be a whole number from 1"),
         ({"concurrent": 0}, "Quota.concurrent must be a whole number from 1"),
         ({"requests_per_minute": 2.5}, "Quota.requests_per_minute must be a whole number"),
         ({"tokens_per_minute": True}, "Quota.tokens_per_minute must be a whole number"),
