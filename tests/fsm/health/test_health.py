@@ -221,6 +221,8 @@ def test_the_first_time_may_be_the_longest() -> None:
         [2.0**59, 2.0**60, 2.0**60]
     )
     assert repr(Health(failures=3)) == "Health(failures=3)"
+    with pytest.raises(ConfigurationError, match="by name"):
+        Health(3)  # type: ignore[misc]
 
 
 def test_of_backends_that_are_all_open_the_first_to_come_due_is_asked_which_is_no_probe() -> None:

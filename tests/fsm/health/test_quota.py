@@ -171,6 +171,21 @@ def test_a_wait_that_is_as_long_as_may_be_is_waited_for() -> None:
     assert meter.take(quota, claim("two", longest=60.0), 0.0) == (60.0, True)
 
 
+def test_a_settlement_that_says_nothing_gives_nothing_back() -> None:
+    quota = Quota(tokens_per_minute=60)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one", 60), 0.0)
+    meter.settle(quota, Settlement("one"), 0.0)
+    assert meter.tokens == 60.0
+
+
+def test_the_moments_of_a_queue_and_the_largest_quota() -> None:
+    assert (MINUTE, POLL, FORGOTTEN) == (60.0, 0.05, 2.0)
+    assert Quota(tokens_per_minute=10**12).tokens_per_minute == 10**12
+    with pytest.raises(ConfigurationError):
+        Quota(tokens_per_minute=10**12 + 1)
+
+
 def test_half_a_second_is_waited_for_too() -> None:
     quota = Quota(requests_per_minute=1)
     meter = QuotaMeter()
