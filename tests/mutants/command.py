@@ -68,11 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
         every = {mutant.key for mutant in room.every_mutant()}
         lines.append(_figures(room, mutants, results, {each.key for each in own}))
         found = list(complaints(mutants, results, every, own))
-        print("\n".join(found))
+        for each in found:
+            print(each)
         if room.is_settled:
             wrong += found
-    print("| room | mutants | killed | explained | not run |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| room | mutants | killed | explained | open | not run |")
+    print("| --- | --- | --- | --- | --- | --- |")
     print("\n".join(lines))
     return int(bool(wrong))
 
@@ -93,19 +94,22 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _figures(room: Room, mutants: list[Mutant], results: Results, explained: set[str]) -> str:
+    """Return the row of a room; `open` are survivors that have no verdict, or not met every tier.
+
+    Arguments:
+        room: the room.
+        mutants: those that are to be tried.
+        results: what came of them.
+        explained: the keys of those with a verdict.
+    """
     counts: Counter[str] = Counter()
     for mutant in mutants:
-        verdict = results.of(mutant)
-        if verdict == "survived":
-            verdict = "explained" if mutant.key in explained else "survived"
-        counts[verdict or "not run"] += 1
-    survived = f", {counts['survived']} survived" if counts["survived"] else ""
-    figures = [
-        len(mutants),
-        counts["killed"],
-        f"{counts['explained']}{survived}",
-        counts["not run"],
-    ]
+        state = results.so_far(mutant) or "not run"
+        if state == "survived":
+            state = "explained" if mutant.key in explained else "open"
+        counts[state] += 1
+    figures = [len(mutants)]
+    figures += [counts[state] for state in ("killed", "explained", "open", "not run")]
     return f"| `{room.name}` | {' | '.join(map(str, figures))} |"
 
 
@@ -171,7 +175,7 @@ class InPlace:
     def run(self) -> None:
         """Collect the tests, and try every mutant."""
         loop = Loop(self._try_each)
-        collect(self.tests, loop, every_case=self.tier == "quick")
+        collect(self.tests, loop, with_full=self.tier == "broad")
         if loop.failure:
             raise SystemExit(loop.failure)
 

@@ -146,6 +146,10 @@ class Results:
         verdict, tier = self._met(mutant)
         return verdict if verdict == "killed" or tier == TIERS[-1] else None
 
+    def so_far(self, mutant: Mutant) -> Verdict | None:
+        """Return the verdict of the last tier that a mutant has met; None if it has met none."""
+        return self._met(mutant)[0]
+
     def left(self, mutants: Iterable[Mutant], tier: str) -> list[Mutant]:
         """Return those of some mutants that live and have not met a tier."""
         left = []

@@ -105,18 +105,19 @@ class Loop:
             yield item
 
 
-def collect(tests: Iterable[str], loop: Loop, *, every_case: bool = True) -> None:
-    """Collect tests, and hand them to a loop.
+def collect(tests: Iterable[str], loop: Loop, *, with_full: bool = False) -> None:
+    """Collect tests with all their cases, and hand them to a loop.
 
     Arguments:
         tests: files and folders.
         loop: what takes them.
-        every_case: whether tests with many cases run all of them; an ordinary run takes some.
+        with_full: whether those that only `.ci/run full` runs are among them.
     """
-    if every_case:
-        sampling.mark_the_rest_as_full = lambda items: None
-    paths = [str(ROOT / each) for each in tests]
-    status = pytest.main([*OPTIONS, "--rootdir", str(ROOT), *paths], plugins=[loop])
+    sampling.mark_the_rest_as_full = lambda items: None
+    options = [*OPTIONS, "--rootdir", str(ROOT)]
+    if with_full:
+        options += ["-m", "not soak"]
+    status = pytest.main([*options, *[str(ROOT / each) for each in tests]], plugins=[loop])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         loop.failure = loop.failure or f"pytest ended with {status}"
 

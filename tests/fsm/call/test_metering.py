@@ -12,6 +12,7 @@ from rungwise.fsm.call.budget.metering import (
     AT_ONCE,
     BYTES_A_TOKEN,
     COUNTED_BESIDE,
+    PIECE,
     Meter,
     is_beyond,
     least_tokens,
@@ -138,3 +139,36 @@ def test_reasoning_and_tool_arguments_count_as_well() -> None:
     )
     assert least_tokens(reply.text, reply.reasoning, reply.tool_calls[0].arguments) == 5
     assert measured(Usage(), reply, None)[0].output_tokens >= 5
+
+
+def test_a_reserve_is_the_least_that_what_is_counted_beside_a_cap_needs() -> None:
+    for whole in range(1, 200):
+        reserve = reserve_of(whole)
+        assert most_counted(whole - reserve) <= whole
+        assert reserve == 0 or most_counted(whole - reserve + 1) > whole
+
+
+@pytest.mark.parametrize("stop_reason", ["length", None])
+def test_an_empty_reply_without_a_cap_is_guessed_to_be_empty(stop_reason: str | None) -> None:
+    usage, is_longer = measured(Usage(), Reply(stop_reason=stop_reason), None)  # type: ignore[arg-type]
+    assert (usage.output_tokens, is_longer) == (0, False)
+
+
+def test_silence_counts_unless_a_reply_has_ended_well() -> None:
+    for reply, tokens in (
+        (Reply(interrupted=True), 50),
+        (Reply(stop_reason="stop", interrupted=True), 50),
+        (Reply(), 50),
+        (Reply(stop_reason="stop"), 0),
+        (Reply("heron", interrupted=True), 2),
+    ):
+        assert measured(Usage(), reply, 50, 50)[0].output_tokens == tokens
+
+
+def test_a_stream_that_was_stopped_at_its_cap_may_be_longer_by_a_piece() -> None:
+    for words, tokens in ((8 + PIECE, 8), (9 + PIECE, 9 + PIECE)):
+        reply = Reply("a " * words, halted=True)
+        usage, is_longer = measured(Usage(), reply, 8)
+        assert (usage.output_tokens, is_longer) == (tokens, True)
+    reply = Reply("a " * 200, halted=True)
+    assert measured(Usage(), reply, None)[0].output_tokens == 200

@@ -172,10 +172,73 @@ def test_a_probe_counts_though_its_time_was_estimated_too_early(
 # who is asked
 
 
+def test_only_what_was_sent_in_the_present_state_speaks_of_it() -> None:
+    health = opened(FAILED, FAILED, now=3.0)
+    assert health.since == 3.0
+    assert after(health, ANSWERED, 4.0, sent_at=3.0).state == "closed"
+    assert after(health, ANSWERED, 4.0, sent_at=2.9) == health
+    tried = health.at(8.0, RULES)
+    assert (tried.state, tried.since) == ("half_open", 8.0)
+    assert after(tried, FAILED, 9.0, sent_at=4.0) == tried
+    closed = BackendHealth(since=8.0, spent=(0, 1))
+    assert after(closed, FAILED, 9.0, sent_at=4.0, was_probe=True).spent == (0, 0)
+
+
+def test_a_failure_that_is_borne_is_no_new_state() -> None:
+    assert opened(FAILED, now=3.0).since == -float("inf")
+    assert after(opened(Symptom("limited")), ANSWERED, 1.0).state == "closed"
+
+
+def test_a_probe_is_that_of_one_call_until_its_lease_ends() -> None:
+    probe = opened(FAILED, FAILED).at(5.0, RULES).probed(5.0, RULES, 10.0)
+    assert (probe.spent[1], probe.tried_until) == (1, 15.0)
+    assert probe.probed(6.0, RULES, 100.0) == probe  # another call asks
+    assert probe.at(14.9, RULES) == probe
+    assert probe.at(15.0, RULES).spent[1] == 0
+    limited = opened(Symptom("limited", 5.0)).at(5.0, RULES).probed(5.0, RULES, 10.0)
+    assert [limited.at(now, RULES).spent for now in (14.9, 15.0)] == [(0, 1), (0, 0)]
+    assert BackendHealth(spent=(2, 1)).without_probe().spent == (2, 0)
+
+
+def test_a_failure_while_it_is_open_opens_it_no_longer_than_to_its_own_moment() -> None:
+    health = opened(FAILED, FAILED)
+    assert [after(health, FAILED, now).until for now in (4.5, 6.0)] == [5.0, 6.0]
+
+
+def test_what_opened_it_says_how_often_only_if_that_was_counted() -> None:
+    assert opened(FAILED, FAILED).why == "503, 2 in a row"
+    assert opened(FAILED, rules=Health(failures=1)).why == "503"
+    assert opened(Symptom("limited", why="429")).why == "429"
+    tried = opened(FAILED, FAILED).at(5.0, RULES)
+    assert after(tried, FAILED, 6.0).why == "503"
+
+
+def test_the_first_time_may_be_the_longest() -> None:
+    health = Health(first=30.0, longest=30.0)
+    assert [health.seconds(opened, 0.0) for opened in (1, 2)] == [30.0, 30.0]
+    tiny = Health(first=1e-30, longest=1.0)  # no number of times is too large for a float
+    assert [tiny.seconds(opened, 0.0) * 1e30 for opened in (60, 61, 5000)] == pytest.approx(
+        [2.0**59, 2.0**60, 2.0**60]
+    )
+    assert repr(Health(failures=3)) == "Health(failures=3)"
+    with pytest.raises(ConfigurationError, match="by name"):
+        Health(3)  # type: ignore[misc]
+
+
 def test_of_backends_that_are_all_open_the_first_to_come_due_is_asked_which_is_no_probe() -> None:
     both = [opened(Symptom("limited", wait, "429")) for wait in (30.0, 10.0, 20.0)]
     choice = choose(both, 1.0, RULES, LEASE)
     assert (choice.place, choice.is_probe, choice.changed) == (1, False, ())
+
+
+def test_a_closed_backend_is_asked_before_one_that_came_due_behind_it() -> None:
+    due = opened(FAILED, FAILED)
+    assert choose([BackendHealth(), due], 6.0, RULES, LEASE).place == 0
+    # whose probe is out
+    taken = attrs.evolve(due, spent=(1, 1), tried_until=100.0)
+    choice = choose([taken, BackendHealth()], 6.0, RULES, LEASE)
+    assert (choice.place, choice.is_probe) == (1, False)
+    assert choice.changed == ((0, taken.at(6.0, RULES)),)
 
 
 class Fleet(RuleBasedStateMachine):

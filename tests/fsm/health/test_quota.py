@@ -111,6 +111,111 @@ def test_who_does_not_come_back_has_left_the_queue_and_a_lost_attempt_frees_its_
     assert meter.take(quota, claim("fourth"), 2.0 + FORGOTTEN + LEASE) == (0.0, True)
 
 
+def test_those_far_behind_in_the_queue_ask_seldom() -> None:
+    quota = Quota(concurrent=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("out"), 0.0)
+    waits = [meter.take(quota, claim(str(place)), 0.0)[0] for place in range(6)]
+    assert waits == [POLL, POLL, 2 * POLL, 2 * POLL, 3 * POLL, 3 * POLL]
+    # each stays for as long as it was told to wait, and a little more
+    assert [until - FORGOTTEN for until in meter.queue.values()] == pytest.approx(waits)
+
+
+def test_a_lease_ends_at_its_moment_and_begins_when_the_wait_is_over() -> None:
+    quota = Quota(concurrent=1, requests_per_minute=1)
+    meter = QuotaMeter()
+    assert meter.take(quota, claim("one"), 0.0) == (0.0, True)
+    assert meter.take(quota, claim("two"), LEASE - 0.1) == (POLL, False)
+    assert meter.take(quota, claim("three", longest=0.0), LEASE) == (POLL, False)  # in turn
+    assert meter.take(quota, claim("two"), LEASE) == (0.0, True)
+    meter.settle(quota, Settlement("two"), LEASE)
+    assert meter.take(quota, claim("three"), LEASE) == (60.0, True)
+    assert meter.leases == {"three": LEASE + 60.0 + LEASE}
+
+
+def test_who_gives_up_leaves_the_queue() -> None:
+    quota = Quota(concurrent=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    meter.take(quota, claim("two"), 0.0)
+    meter.settle(quota, Settlement("two", was_sent=False), 0.0)
+    assert meter.queue == {}
+
+
+def test_what_was_not_sent_and_what_was_not_used_is_given_back_once() -> None:
+    quota = Quota(requests_per_minute=2, tokens_per_minute=60)
+    meter = QuotaMeter()
+    assert meter.take(quota, claim("one", 60), 0.0) == (0.0, True)
+    assert (meter.requests, meter.tokens) == (30.0, 60.0)
+    meter.settle(quota, Settlement("one", unused=45), 0.0)
+    assert (meter.requests, meter.tokens) == (30.0, 15.0)
+    meter.settle(quota, Settlement("one", unused=45, was_sent=False), 0.0)  # a second word
+    assert (meter.requests, meter.tokens) == (30.0, 15.0)
+    assert meter.take(quota, claim("two", 15), 0.0) == (0.0, True)
+    meter.settle(quota, Settlement("two", unused=15, was_sent=False), 0.0)
+    assert (meter.requests, meter.tokens) == (30.0, 15.0)
+    only_requests = Quota(requests_per_minute=2)
+    only_tokens = Quota(tokens_per_minute=60)
+    for some in (only_requests, only_tokens):
+        meter = QuotaMeter()
+        meter.take(some, claim("one", 60), 0.0)
+        meter.settle(some, Settlement("one", unused=60, was_sent=False), 0.0)
+        assert (meter.requests, meter.tokens) == (0.0, 0.0)
+
+
+def test_a_wait_that_is_as_long_as_may_be_is_waited_for() -> None:
+    quota = Quota(requests_per_minute=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    assert meter.take(quota, claim("two", longest=59.0), 0.0) == (60.0, False)
+    assert meter.take(quota, claim("two", longest=60.0), 0.0) == (60.0, True)
+
+
+def test_a_settlement_that_says_nothing_gives_nothing_back() -> None:
+    quota = Quota(tokens_per_minute=60)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one", 60), 0.0)
+    meter.settle(quota, Settlement("one"), 0.0)
+    assert meter.tokens == 60.0
+
+
+def test_the_moments_of_a_queue_and_the_largest_quota() -> None:
+    assert (MINUTE, POLL, FORGOTTEN) == (60.0, 0.05, 2.0)
+    assert Quota(tokens_per_minute=10**12).tokens_per_minute == 10**12
+    with pytest.raises(ConfigurationError):
+        Quota(tokens_per_minute=10**12 + 1)
+
+
+def test_half_a_second_is_waited_for_too() -> None:
+    quota = Quota(requests_per_minute=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    assert meter.take(quota, claim("two"), 59.5) == (0.5, True)
+
+
+def test_who_has_not_come_back_by_the_moment_has_left_the_queue() -> None:
+    quota = Quota(concurrent=1)
+    meter = QuotaMeter()
+    meter.take(quota, claim("one"), 0.0)
+    meter.take(quota, claim("two"), 0.0)
+    leaves_at = meter.queue["two"]
+    meter.settle(quota, Settlement("one"), 1.0)
+    assert meter.take(quota, claim("three"), leaves_at) == (0.0, True)
+
+
+def test_what_a_provider_says_is_left_counts_as_a_share_of_the_minute() -> None:
+    quota = Quota(requests_per_minute=4, tokens_per_minute=100)
+    meter = QuotaMeter()
+    meter.settle(quota, Settlement("one", requests_left=1, tokens_left=75), 1000.0)
+    assert (meter.requests, meter.tokens) == (1045.0, 1015.0)
+
+
+def test_processes_share_a_quota_evenly_and_each_has_something() -> None:
+    quota = Quota(requests_per_minute=9, concurrent=2)
+    assert quota.shared_by(4) == Quota(requests_per_minute=2, concurrent=1)
+    assert quota.shared_by(1) == quota
+
+
 def test_an_attempt_is_counted_once() -> None:
     quota = Quota(requests_per_minute=1)
     meter = QuotaMeter()
@@ -181,6 +286,8 @@ def test_the_provider_is_believed_where_only_requests_at_once_are_counted() -> N
     ("values", "says"),
     [
         ({}, "Quota needs requests_per_minute, tokens_per_minute or concurrent"),
+        ({"requests_per_minute": 0}, "Quota.requests_per_minute must be a whole number from 1"),
+        ({"tokens_per_minute": 0}, "Quota.tokens_per_minute must be a whole number from 1"),
         ({"concurrent": 0}, "Quota.concurrent must be a whole number from 1"),
         ({"requests_per_minute": 2.5}, "Quota.requests_per_minute must be a whole number"),
         ({"tokens_per_minute": True}, "Quota.tokens_per_minute must be a whole number"),
