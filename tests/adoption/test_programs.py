@@ -158,10 +158,19 @@ def test_a_program_gains_the_ladder_in_every_fault(program: Program):
     check(program, python, tuple(FAULTS))
 
 
+OF_OTHER_TESTS = {
+    "phoenix",
+    "litellm",
+    "litellm-proxy",
+    "llm",
+    "shell-gpt",
+    "llmock",
+    "agentchaos",
+}
+"""Servers, commands and examiners, each of which has a test of its own."""
+
+
 def test_every_program_and_every_environment_is_used():
     named = {program.name for program in (*OWN, *OTHERS)}
     assert named == {path.stem for path in PROGRAMS.glob("with_*.py")}
-    assert {program.group for program in OTHERS} == {*GROUPS} - {
-        "phoenix",
-        "litellm",
-    }  # others' servers
+    assert {program.group for program in OTHERS} == {*GROUPS} - OF_OTHER_TESTS
