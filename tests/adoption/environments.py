@@ -24,6 +24,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "shell-gpt": ("shell-gpt>=1.4",),
     "llmock": ("llmock==0.2.2",),
     "agentchaos": ("loguru>=0.7", "python-dotenv>=1"),
+    "llama-cpp": ("xllamacpp==2026.10.11549", "gguf==0.19.0"),
 }
 """LiteLLM and LlamaIndex need openai 2, and instructor an early openai 3. `litellm` is a server's,
 whose Responses double their answers [BerriAI/litellm#36375]. `agentchaos` has what that library

@@ -166,6 +166,7 @@ OF_OTHER_TESTS = {
     "shell-gpt",
     "llmock",
     "agentchaos",
+    "llama-cpp",
 }
 """Servers, commands and examiners, each of which has a test of its own."""
 
