@@ -221,6 +221,11 @@ def test_the_first_time_may_be_the_longest() -> None:
         [2.0**59, 2.0**60, 2.0**60]
     )
     assert repr(Health(failures=3)) == "Health(failures=3)"
+    assert Health(jitter=0.0).seconds(1, 1.0) == 5.0
+    with pytest.raises(ConfigurationError, match=r"Health\.jitter must be .* at most 1"):
+        Health(jitter=1.5)
+    with pytest.raises(TypeError):
+        BackendHealth("open")  # type: ignore[misc]
     with pytest.raises(ConfigurationError, match="by name"):
         Health(3)  # type: ignore[misc]
 

@@ -184,6 +184,8 @@ def test_the_moments_of_a_queue_and_the_largest_quota() -> None:
     assert Quota(tokens_per_minute=10**12).tokens_per_minute == 10**12
     with pytest.raises(ConfigurationError):
         Quota(tokens_per_minute=10**12 + 1)
+    with pytest.raises(ConfigurationError, match="by name"):
+        Quota(3)  # type: ignore[misc]
 
 
 def test_half_a_second_is_waited_for_too() -> None:
