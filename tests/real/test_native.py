@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
         yield running
 
 
-BACKENDS: dict[str, Callable[[str], rungwise.Backend]] = {
+BACKENDS: dict[str, Callable[[str], Any]] = {
     "chat": lambda url: rungwise.OpenAIChat("counter", base_url=f"{url}/v1"),
     "responses": lambda url: rungwise.OpenAIResponses("counter", base_url=f"{url}/v1"),
     "messages": lambda url: rungwise.Anthropic("counter", base_url=f"{url}/v1"),
