@@ -77,6 +77,7 @@ def bare_site(tmp_path: Path) -> Iterator[str]:
     folder.mkdir()
     (folder / "index.html").write_text("<title>machine</title>", encoding="utf-8")
     shutil.copy(site.HERE / "prove.js", folder)
+    (tmp_path / "favicon.ico").touch()  # which every browser asks for
     size = {"bytes": 0, "missing": "npm was not there when the site was built"}
     (folder / "size.json").write_text(json.dumps(size), encoding="utf-8")
     write_page(tmp_path)
