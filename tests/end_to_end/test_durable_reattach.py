@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -202,8 +203,8 @@ def test_a_reply_that_is_gone_is_asked_for_anew(open_: Any) -> None:
     assert len(server.kept) == 2
 
 
-LONG: Final = [f"{'word' * 25}{number} " for number in range(40)]
-"""More text than a process holds before it saves it."""
+LONG: Final = [f"{Random(number).randbytes(50).hex()}{number} " for number in range(40)]
+"""More text than a process holds before it saves it, and none that runs in circles."""
 
 
 @pytest.mark.full
