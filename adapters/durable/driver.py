@@ -62,6 +62,7 @@ class Saver:
     write: Callable[[str], Awaitable[None]]  # saves a record
     wall: Callable[[], float]  # returns the seconds since 1970
     saved: int  # how many entries are saved
+    must_save: bool = field(default=False, init=False)  # whether what is new cannot wait
     _events: list[Plain] = field(factory=list, init=False)
     _size: int = field(default=0, init=False)  # characters of text that are not saved
     _last: float = field(init=False)
@@ -79,6 +80,7 @@ class Saver:
         new = recorded.tape[self.saved :]
         events = self._events
         self.saved = len(recorded.tape)
+        self.must_save = False
         self._events = []
         self._size = 0
         self._last = self.wall()
@@ -121,6 +123,7 @@ class DurableDriver(AsyncDriver):
         await self.saver.save()
         async with aclosing(super()._exchange(exchange, send, call)) as events:
             async for event in events:
+                self._keep(exchange, call)  # so that whatever saves the event saves the id, too
                 yield event
 
     def _left_by(self, call: Call) -> Exchange | None:
@@ -140,13 +143,19 @@ class DurableDriver(AsyncDriver):
 
     async def _note(self, exchange: Exchange, call: Call) -> None:
         """Save under which id the provider goes on with a reply, as soon as it is known."""
+        self._keep(exchange, call)
+        if self.saver.must_save:
+            await self.saver.save()
+
+    def _keep(self, exchange: Exchange, call: Call) -> None:
+        """Put that id on the tape."""
         if not isinstance(exchange, BackgroundExchange):
             return
         assert isinstance(call, RecordedCall)
         exchange.note_stream()
         if exchange.may_run and call.generation is None:
             call.keep(exchange.generation)
-            await self.saver.save()
+            self.saver.must_save = True
 
     async def _give_up(self, exchange: Exchange) -> None:
         if not self.leaves():
