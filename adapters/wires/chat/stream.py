@@ -323,8 +323,8 @@ class ChatDecoder(StreamDecoder):
             self._most = more_of(self._most, last)
             self._usage = grown(self._usage or {}, usage)
         for name in (*completion.ABOUT, *completion.BILLED):
-            if self._about.get(name) is None:
-                self._about[name] = value.get(name)
+            if name in value and self._about.get(name) is None:
+                self._about[name] = value[name]
         if choice:
             self.started = True
             finish = completion.finish_in_any(

@@ -435,14 +435,14 @@ def test_a_call_is_crossed_with_another() -> None:
 
 
 @given(edge_cases(PRICES))
-def test_money_at_the_edge_pays_for_a_request_or_a_few(case: Case) -> None:
+def test_money_at_the_edge_pays_for_half_a_request_to_a_few(case: Case) -> None:
     squeeze = case.squeeze
     assert case.is_fair
     assert not squeeze.is_certified
     assert case.request.max_tokens is not None
     assert squeeze.money is not None
     reply = case.request.max_tokens * case.prices.output / 1e6
-    assert squeeze.money >= reply
+    assert squeeze.money >= reply / 2
     assert squeeze.policy(Policy()).budget.money == squeeze.money
 
 
