@@ -188,7 +188,7 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
     with ExitStack() as stack:
 
         def build(*providers: Any, **options: Any) -> Client:
-            # of what has become a part of `testing`, the client itself says so
+            # Of what has become a part of `testing`, the client itself says so.
             moved = fields_dict(rungwise.testing.Clocks)
             unknown = sorted(options.keys() - set(names) - moved.keys())
             if unknown:

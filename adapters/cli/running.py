@@ -137,7 +137,7 @@ class TerminalAnswer(PrintedAnswer):
 
     def end(self, whole: str) -> None:
         """Show the rest of the result's text, and end the line."""
-        # it was set aside, and nothing came after it
+        # The text was set aside, and nothing came after it.
         is_above = bool(whole) and self._aside == whole and not self._shown.strip()
         if not is_above:
             if not whole.startswith(self._shown):

@@ -221,7 +221,9 @@ class DatabaseBudgets:
         """
         with self._lock:
             try:
-                connection = self._connection = self._connection or self._connect()
+                if self._connection is None:
+                    self._connection = self._connect()
+                connection = self._connection
                 connection.execute("BEGIN" if is_postgres(self.url) else "BEGIN IMMEDIATE")
                 changed = self._in_transaction(connection, names, change)
                 connection.execute("COMMIT")

@@ -89,11 +89,11 @@ class RecordedCall(Recorded, Call):
         self._own_jitter = jitter
         self._retold: Entry | None = None  # the entry that the call is being told again
         self.sent: Send | None = None  # what went out last
-        # under which its provider goes on with the reply and keeps it, if it does
+        # The id under which the provider goes on with the reply in flight and keeps it, if it does.
         self.generation: str | None = None
         self.heard: list[Text | Reasoning] = []  # of the reply in flight, if the call streams
-        # the letters of text and of reasoning that another process was told, which come again
-        self._repeated = [0, 0]
+        # The letters of each kind that another process was told, and that come again.
+        self._repeated: dict[type, int] = {Text: 0, Reasoning: 0}
         # how many of its steps are on the tape, for what a shared budget has decided
         self._decided = 0
         super().__init__(request, *args, jitter=self._draw, **kwargs)
@@ -186,7 +186,7 @@ class RecordedCall(Recorded, Call):
         self.spending.given_deadline = deadline
         self._note("resume", now, deadline=deadline)
         for delta in self.heard:
-            self._repeated[isinstance(delta, Reasoning)] += len(delta.text)
+            self._repeated[_kind_of(delta)] += len(delta.text)
         if self._sender.in_flight is not None:
             self._waiting = self.receive(self._cut_off(), now)
         elif self._waiting is not None:
@@ -218,7 +218,7 @@ class RecordedCall(Recorded, Call):
         if send is None or send.rung != REATTACH.name:
             self.generation = None
             self.heard = []
-            self._repeated = [0, 0]
+            self._repeated = {Text: 0, Reasoning: 0}
 
     def keep(self, generation: str | None) -> None:
         """Take the id under which the provider goes on with the reply in flight."""
@@ -239,7 +239,7 @@ class RecordedCall(Recorded, Call):
         """Take a piece of the reply in flight, less what another process was told of it; see
         `Call`.
         """
-        kind = isinstance(delta, Reasoning)
+        kind = _kind_of(delta)
         repeated = self._repeated[kind]
         if repeated:
             self._repeated[kind] = max(0, repeated - len(delta.text))
@@ -248,7 +248,7 @@ class RecordedCall(Recorded, Call):
                 return ()
         events = super().hear(delta)
         self.heard.append(delta)
-        self._note("hear", None, text=delta.text, is_reasoning=isinstance(delta, Reasoning))
+        self._note("hear", None, text=delta.text, is_reasoning=kind is Reasoning)
         return events
 
     def receive(
@@ -376,6 +376,10 @@ class RecordedCall(Recorded, Call):
         if entry["reply"] is not None:
             partial = read_reply(entry["reply"])
         super().cancel(entry["now"], partial)  # type: ignore[arg-type]
+
+
+def _kind_of(delta: Text | Reasoning) -> type[Text] | type[Reasoning]:
+    return Reasoning if isinstance(delta, Reasoning) else Text
 
 
 def _generation_of(reply: Reply | Failure) -> str | None:

@@ -274,12 +274,12 @@ class Workflows:
 
         id = DBOS.workflow_id
         assert id is not None
-        # In a thread without the context of the workflow, for this is no step of it.
+        # In a thread without the context of the workflow, for this is not a step of it.
         steps = await asyncio.get_running_loop().run_in_executor(None, DBOS.list_workflow_steps, id)
         records = [await DBOS.run_step_async(SAVE, _never) for _ in steps]
 
         async def save(record: str) -> None:
-            async def say() -> str:
+            async def say() -> str:  # what it returns is recorded
                 return record
 
             await DBOS.run_step_async(SAVE, say)
@@ -396,4 +396,5 @@ async def _run_call(work: str) -> str:
 
 
 async def _never() -> str:
+    """Stand for a recorded step: DBOS returns what it returned then, and does not call it."""
     raise AssertionError("a recorded step ran again")

@@ -39,8 +39,8 @@ class GatewayCall(AnswerWriter):
         Nothing is tried again but by the rungs of these counters: what the request asks for beyond
         the chain, nobody here understands.
         """
+        # A client with the same connections and clocks, whose chain is this one backend.
         client = copy.copy(self.client)
-        # one that shares the connections and clocks
         client.runtime = self.client.runtime.with_chain((forward,), stream_calls=forward.streams)
         policy = self.options.get("policy") or client.policy
         limits = {name: each if name in counters else 0 for name, each in policy.limits.items()}

@@ -56,7 +56,7 @@ def read(
         fields.leave(asked, own)
         known = [each for each in list_of(asked.messages) if isinstance(each, Mapping)]
         parts = (part for message in read_messages(known) for part in message.parts)
-        # which only their provider can read
+        # Opaque parts can be read by their provider alone.
         if any(isinstance(part, OpaquePart) for part in parts):
             asked.unknown.append("messages")
     tools = read_tools(asked.options.get("tools", ()))

@@ -100,7 +100,7 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
     """
     timeouts = limits.timeout_extension()
     if _is_over_aiohttp(http):
-        # which sends no events, and whose timeout of the pool is that of names, too
+        # This transport sends no events, and its timeout of the pool is that of names, too.
         timeouts["pool"] = timeouts["connect"]
     extensions = {"timeout": timeouts, "trace": trace}
     headers = dict(request.headers)

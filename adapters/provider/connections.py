@@ -101,7 +101,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             return
         finally:
             self.connection.settimeout(None)
-        # The next request may be here already; then only the server can end the wait.
+        # The peek returned early: the client has gone, or its next request is here already. In
+        # that case only the server can end the wait.
         rest = max(0.0, ends_at - time.monotonic())
         if not is_open or self.closing.wait(min(rest, threading.TIMEOUT_MAX)):
             raise ConnectionAbortedError

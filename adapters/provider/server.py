@@ -91,11 +91,19 @@ def render(
         said = Encoder.of(reply.answer, request_read, language, reply.manner).say()
     pieces: Iterable[bytes] = said.frames
     if reply.write_sizes:
-        rest = BytesIO(b"".join(pieces))
-        turns = cycle(reply.write_sizes)
-        pieces = iter(lambda: rest.read(next(turns)), b"")
+        pieces = _in_sizes(b"".join(pieces), reply.write_sizes)
     is_stream = said.media in ("text/event-stream", language.stream_type)
     return Rendered(said.media, tuple(pieces), is_stream, said.headers)
+
+
+def _in_sizes(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
+    """Yield data in pieces of these sizes, over and over."""
+    rest = BytesIO(data)
+    for size in cycle(sizes):
+        piece = rest.read(size)
+        if not piece:
+            return
+        yield piece
 
 
 def _guess_type(body: str) -> str:

@@ -192,7 +192,7 @@ class RedisStore:
 
     def take(self, key: StoreKey, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
         """Let an attempt through; see `Store.take`."""
-        arguments = (
+        arguments = (  # in the order in which take.lua names them
             claim.attempt,
             claim.tokens,
             claim.longest,
@@ -215,7 +215,7 @@ class RedisStore:
         """Count what an attempt has used; see `Store.pay`."""
         self._heart.drop(paid.attempt)
         yield from self._local.pay(key, quota.shared_by(self._processes), paid)
-        arguments = (
+        arguments = (  # in the order in which pay.lua names them
             paid.attempt,
             paid.unused,
             paid.requests_left,

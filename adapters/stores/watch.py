@@ -137,23 +137,24 @@ class CallHealth:
         self._stall = call.policy.timeouts.stall
         following: Send | None = send
         while following is not None and places:
-            keys = [self._key_of(*place) for place in places]
-            choice, known = yield from store.choose(keys, self.watch.rules, lease_of(call))
-            chosen, key = places[choice.place]
-            if choice.place:
-                passed = zip(places[: choice.place], known, strict=False)
-                following = self._leave(call, following, passed, chosen)
+            store_keys = [self._key_of(*place) for place in places]
+            choice, known = yield from store.choose(store_keys, self.watch.rules, lease_of(call))
+            at = choice.place  # in `places`
+            backend, key = places[at]
+            if at:
+                passed = zip(places[:at], known, strict=False)
+                following = self._leave(call, following, passed, backend)
             if choice.is_probe:
-                self._probe = keys[choice.place]
-            if following is not None and call.backend == chosen:
-                self._place = places[choice.place]
-                self._key_there = keys[choice.place]
-                free = _free(chosen, places[choice.place + 1 :], known)
-                call.arrive((key, *free), is_probe=choice.is_probe)
+                self._probe = store_keys[at]
+            if following is not None and call.backend == backend:
+                self._place = places[at]
+                self._key_there = store_keys[at]
+                free_keys = _free(backend, places[at + 1 :], known)
+                call.arrive((key, *free_keys), is_probe=choice.is_probe)
                 break
             if choice.is_probe:  # the budget does not pay for it
                 yield from self.settle(None)
-            places = call.arrivals
+            places = call.arrivals  # to leave the others has led elsewhere: choose again from there
         return following
 
     def _leave(

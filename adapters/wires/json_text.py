@@ -157,19 +157,25 @@ def object_of(arguments: str) -> dict[str, Any]:
     return value
 
 
+_NO_INPUT: Final[tuple[Any, ...]] = (None, "", "{}", {})
+"""Arguments that may stand elsewhere."""
+
+
 def input_in(call: Mapping[str, Any], name: str) -> Any:
     """Return the arguments of a call, or None.
 
     They stand under their name here or in other protocols, in the call or in its `function`
     [acon96/home-llm#349]; what is empty in one place may stand in another.
     """
-    found = None
+    found = call.get(name)
+    if found not in _NO_INPUT:  # as with nearly every piece
+        return found
     for place in (call, call.get("function")):
         if not isinstance(place, Mapping):
             continue
         for each in (name, "arguments", "input", "args", "parameters"):
             value = place.get(each)
-            if value not in (None, "", "{}", {}):
+            if value not in _NO_INPUT:
                 return value
             found = value if found is None else found
     return found

@@ -174,8 +174,9 @@ class CallRounds:
         if "overran" in facts and in_flight is not None:
             self.spending.overran = in_flight.send.max_tokens
         row = position.fire(evidence.event, facts)
-        goes_on = row.target == REATTACH.name
-        if goes_on:  # one that is never fetched is paid where that is found out
+        is_reattached = row.target == REATTACH.name
+        if is_reattached:
+            # It is paid when it ends, or when it turns out that nobody fetches it.
             self._sender.unpaid = partial(self._pay, observation, in_flight)
             observation = evolve(observation, evidence=evolve(evidence, usage=NO_USAGE))
         else:
@@ -201,7 +202,7 @@ class CallRounds:
             context.transcript.discard()
         context.transcript.prepare(rung, observation)
         self._sender.turn(row.target)
-        if goes_on:
+        if is_reattached:
             assert in_flight is not None
             return self._sender.propose_again(in_flight, wait.seconds)
         self._delivery.correct(context.transcript.answer.gathered)

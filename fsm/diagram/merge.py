@@ -157,13 +157,15 @@ def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterato
     An old list and its partner become one. An old list without a partner keeps only its removed
     lines: the others stand in a new list.
     """
+    # Two lists may be equal and still be two, so each is known by its id. An old list that has a
+    # partner is known by that of the partner: `merged` sees one list in both orders.
     partners = _partners(old, new)
-    new_of_old = {id(was): key for key, was in partners.items()}
-    by_key = {id(each): each for each in (*old.decisions, *new.decisions)}
-    before = [new_of_old.get(id(each), id(each)) for each in old.decisions]
+    id_of_partner = {id(was): key for key, was in partners.items()}
+    list_of_id = {id(each): each for each in (*old.decisions, *new.decisions)}
+    before = [id_of_partner.get(id(each), id(each)) for each in old.decisions]
     after = [id(each) for each in new.decisions]
     for key in merged(before, after):
-        decision = by_key[key]
+        decision = list_of_id[key]
         if key in partners:
             yield _both(partners[key], decision)
             continue

@@ -96,6 +96,7 @@ class Coverage:
             self.pairs.update(pairwise(path))
             for row in path:
                 ladder = table.ladder(row.event, row.source)
+                # The guards of the rows above it did not hold.
                 self.passed.update(takewhile(row.__ne__, ladder))
             if not any(each is table for each in self._tables):
                 self._tables.append(table)

@@ -29,7 +29,7 @@ class TurnCaller:
     options: dict[str, Any]  # of every call
     wants: dict[str, Any]  # what the answer must be, which a summary need not
     new: Callable[..., Call] = Call  # makes a call
-    # it stood beside housekeeping tools, and is not stale
+    # An answer that stood beside calls of housekeeping tools, and is not stale.
     prior_answer: str | None = field(default=None, init=False)
     last: Result | None = field(default=None, init=False)
 

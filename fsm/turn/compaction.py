@@ -266,7 +266,8 @@ def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[t
         for exchange in going:
             yield tuple(exchange.places)
         may_go = round is not first and round is not rounds[-1]
-        if may_go and len(going) == len(round.exchanges) - 1 and round.exchanges[-1] in free:
+        have_gone = len(going) == len(round.exchanges) - 1  # all but the last
+        if may_go and have_gone and round.exchanges[-1] in free:
             yield (*round.users, *round.exchanges[-1].places)
 
 

@@ -33,11 +33,11 @@ class Conversation:
     messages: tuple[PlainMessage | Message, ...]
     gathered: str = ""  # the text of an answer that was cut; the next call resumes it
     pending: Message | None = None
-    # that have arrived, by the place of the call
+    # The results that have arrived, by the place of the call.
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""  # the last text that the model showed
     _added: Result | None = field(default=None, init=False)
-    # of all tool calls: some providers refuse duplicates
+    # The ids of all tool calls: some providers refuse duplicates.
     _ids: dict[str, int] | None = field(default=None, init=False)
 
     @property

@@ -160,6 +160,7 @@ class TurnSteps:
         return f"Turn(state={position.state!r})"
 
     def _act(self) -> Action | None:
+        """Do what the state asks for; return None if that ended the turn."""
         state = self.position.state
         conversation = self._conversation
         policy = self.policy

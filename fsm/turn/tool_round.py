@@ -200,6 +200,7 @@ class ToolRound:
         awaiting = set[int]()
         faults: dict[int, str] = {}
         most = policy.calls_per_reply
+        # None is a new round; otherwise only what was decided runs.
         if not decided:
             faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
         places = sorted(decided or ())

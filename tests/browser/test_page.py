@@ -114,6 +114,7 @@ def most_attempts(table: Table, limits: Mapping[str, int]) -> tuple[list[Any], l
 
 VECTORS: Sequence[Mapping[str, int]] = (
     {},
+    {"rotations": 1, "reattaches": 1, "continuations": 0, "repairs": 0, "compactions": 0},
     {"nudges": 0, "prefills": 0},
     {"continuations": 0},
     {
@@ -131,7 +132,7 @@ VECTORS: Sequence[Mapping[str, int]] = (
 def test_the_worst_case_from_anywhere_is_that_of_the_walk(
     show: Show, changes: Mapping[str, int]
 ) -> None:
-    limits = {**ONES, **changes}
+    limits = {**ONES, "rotations": 0, "reattaches": 0, **changes}
     configurations, most = most_attempts(CALL, limits)
     run = f"machineOf({json.dumps(machine_data(CALL, limits))}).attemptsLeft"
     assert show("play").run(f"{json.dumps(configurations)}.map({run})") == most

@@ -46,6 +46,7 @@ def write_page(folder: Path) -> None:
     )
     dark = '<meta name="color-scheme" content="light dark">'
     (folder / "how-it-works").mkdir()
+    (folder / "favicon.ico").touch()  # which every browser asks for
     page = f"{head}{dark}<title>How</title><style>{css}</style><body>{body}"
     (folder / "how-it-works/index.html").write_text(page, encoding="utf-8")
 
@@ -77,7 +78,6 @@ def bare_site(tmp_path: Path) -> Iterator[str]:
     folder.mkdir()
     (folder / "index.html").write_text("<title>machine</title>", encoding="utf-8")
     shutil.copy(site.HERE / "prove.js", folder)
-    (tmp_path / "favicon.ico").touch()  # which every browser asks for
     size = {"bytes": 0, "missing": "npm was not there when the site was built"}
     (folder / "size.json").write_text(json.dumps(size), encoding="utf-8")
     write_page(tmp_path)

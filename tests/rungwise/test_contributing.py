@@ -328,6 +328,7 @@ def run_in(checkout: Path, *command: str) -> str:
 
 
 @pytest.mark.full
+@pytest.mark.slowest
 def test_a_rung_takes_four_files_by_hand_and_one_command(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(

@@ -214,7 +214,7 @@ class _ResponseStream(AnswerStream):
         """Begin an item, unless it is open."""
         if self._open == key:
             return
-        # of reasoning without a text
+        # The signature is that of reasoning without a text.
         if key != REASONING and not self._places and self.answer.signature:
             yield from self._begin(REASONING)
         yield from self._close()

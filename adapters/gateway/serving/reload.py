@@ -113,6 +113,7 @@ class Reloading:
         chains = with_default(clients)
         if self.are_alone:
             check_quotas(chains)
+        # The last step that may fail: nothing has changed so far.
         self.app.keys.take(listed, check_by(chains, are_alone=self.are_alone))
         shared = [client.runtime for client in (*before.values(), *clients.values())]
         for name, client in clients.items():

@@ -95,6 +95,7 @@ class Encoder:
         streams = request.streams
         if any(manner.swaps and manner.is_in(api, streams=streams) for manner in wanted):
             streams = not streams
+            # A stream in place of a whole reply counts its tokens, as that one would.
             body = {**request.body, "stream_options": {"include_usage": True}}
             request = evolve(request, streams=streams, body=body)
         counting = [manner for manner in wanted if manner.is_in(api, streams=streams)]

@@ -75,7 +75,7 @@ class FrameReader(StreamReader):
     _parser: Any = field(factory=lambda: botocore("eventstream").EventStreamBuffer(), init=False)
     # headers that have come, by their bytes
     _known: dict[bytes, Mapping[str, Any]] = field(factory=dict, init=False)
-    # of events with the learned headers
+    # Reads events that have the learned headers.
     _alike: AlikeLines = field(factory=lambda: AlikeLines(_PADDING), init=False)
     _learned: Mapping[str, Any] | None = field(default=None, init=False)
 

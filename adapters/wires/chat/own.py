@@ -69,7 +69,7 @@ class OwnMembers:
         """Take such members from a delta or a message."""
         for name in message.keys() & _MEMBERS:
             value = message[name]
-            # which is read as reasoning
+            # Text in such a field is read as reasoning.
             if not value or (name in REASONING_FIELDS and isinstance(value, str)):
                 continue
             self.size += weight_of(as_json(value).encode())

@@ -82,7 +82,8 @@ class ChatDecoder(StreamDecoder):
     _is_counted: bool = field(default=False, init=False)
     _finish: object = field(default=None, init=False)
     _has_strays: bool = field(default=False, init=False)  # whether data came that is no chunk
-    # of choices besides the reply's own: the calls, which may be its own too, and the finish reason
+    # What other choices than the reply's own hold: calls, which may be its own too, and a finish
+    # reason.
     _others: Assembly[ChatCall] | None = field(default=None, init=False)
     _other_finish: object = field(default=None, init=False)
 
@@ -290,7 +291,7 @@ class ChatDecoder(StreamDecoder):
             return
         item = self.assembly.items.at(kind)
         if item is None or item.is_named_again or text.startswith("{"):
-            # it may begin another call
+            # These arguments may begin another call.
             take_call(self.assembly, {"index": kind, "function": {"arguments": text}})
         else:
             self.assembly.arguments(item, text)

@@ -31,7 +31,7 @@ class AlikeLines:
     volatile: re.Pattern[bytes] | None = None
     # Says which number the next line has; None if lines have no numbers.
     order: Order[Any] | None = None
-    # of each such line; no line begins with the initial value
+    # What each such line begins with. No line begins with the initial value.
     begins: bytes = field(default=b"\n", init=False)
     ends: bytes = field(default=b"\n", init=False)  # of each such line
     kind: Any = field(default=None, init=False)  # of the text

@@ -292,7 +292,7 @@ class ResponseItem(Item):
     """Hold one item of a streamed response; `about` is its latest version, without its texts."""
 
     weight: int = field(default=0, init=False)  # roughly how many bytes that takes up
-    # of each part of a message: its refusal, its annotations and its log probabilities
+    # For each part of a message, its refusal, its annotations and its log probabilities.
     refusals: dict[int, GatheredText] = field(factory=dict, init=False)
     annotations: dict[int, list[Any]] = field(factory=dict, init=False)
     logprobs: dict[int, list[Any]] = field(factory=dict, init=False)

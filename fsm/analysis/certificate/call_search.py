@@ -304,10 +304,12 @@ def _uses(
     refill.
     """
     uses: dict[str, int] = {}
-    for name in (name for group in ranks for name in group):
-        refills = {move.takes for move in moves if name in move.refills}
-        taken = any(move.takes == name for move in moves)
-        uses[name] = (
-            limits[name] * (1 + sum(uses[refiller] for refiller in refills)) if taken else 0
-        )
+    for group in ranks:
+        for name in group:
+            uses[name] = 0
+            if any(move.takes == name for move in moves):
+                # Only counters that rank above it refill it, and these are counted already.
+                refillers = {move.takes for move in moves if name in move.refills}
+                refills = sum(uses[refiller] for refiller in refillers)
+                uses[name] = limits[name] * (1 + refills)
     return uses

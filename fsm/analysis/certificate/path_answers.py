@@ -334,7 +334,12 @@ class PathAnswers(Answers):
         requested = min(waits.longest_asked, remaining - least)
         if requested <= least:
             return None
-        return requested if requested > own or own >= remaining else None
+        # A shorter wait than the rung's own is only asked for if that one does not fit.
+        is_longer = requested > own
+        own_fits = own < remaining
+        if is_longer or not own_fits:
+            return requested
+        return None
 
     def is_filled(self, call: Call, send: Send) -> bool:
         """Tell whether no time remains for another wait."""

@@ -170,10 +170,10 @@ def followed(
     over_money = None
     if all(each.prices is not None for each in rates.backend):
         costs = _costs_of(rates)
-        cost = summed(chain, _without_waits(timed.heavy.layers), costs, **grid)
+        cost = summed(chain, _without_waits(timed.coarse.layers), costs, **grid)
         mean_cost = mean_of(chain, walked, costs)
         money = spread(cost, mean_cost, nearly_most * cost.step)
-        over_money = cost.over(policy.budget.money, timed.heavy.left_out)
+        over_money = cost.over(policy.budget.money, timed.coarse.left_out)
     trace = _trace(chain, walked.layers)
     dependence = [f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]
     odds = Odds(
@@ -198,12 +198,12 @@ def followed(
 class _Timed(NamedTuple):
     """Hold a walk over all calls, and how long they take.
 
-    `walked` leaves out little, for means; `heavy` leaves out more, for distributions.
+    `walked` leaves out little, for means; `coarse` leaves out more, for distributions.
     """
 
     chain: Configurations
     walked: Followed
-    heavy: Followed
+    coarse: Followed
     seconds: Distribution
     mean_seconds: float
     over_seconds: float | None
@@ -225,14 +225,14 @@ def _follow_time(
     limit = policy.budget.seconds
     chain = Configurations(policy, rates, resumes=resumes)
     walked = walk(NoClock(chain), most)
-    heavy = walked
+    coarse = walked
     if most < grid["beyond"]:
-        heavy = walk(NoClock(chain), grid["beyond"])
-    seconds = summed(chain, heavy.layers, _durations, **grid)
+        coarse = walk(NoClock(chain), grid["beyond"])
+    seconds = summed(chain, coarse.layers, _durations, **grid)
     mean_seconds = mean_of(chain, walked, _durations) + walked.waited
-    over_seconds = seconds.over(limit, heavy.left_out)
+    over_seconds = seconds.over(limit, coarse.left_out)
     if limit is None or seconds.most_from(limit) <= most:
-        return _Timed(chain, walked, heavy, seconds, mean_seconds, over_seconds)
+        return _Timed(chain, walked, coarse, seconds, mean_seconds, over_seconds)
     chain = Configurations(policy, rates, is_timed=True, resumes=resumes)
     clock = Clock(chain, limit)
     walked = walk(clock, most)
@@ -265,7 +265,7 @@ def _trace(chain: Configurations, layers: Layers) -> _Trace:
     reached[0] = 1.0
     passages = defaultdict[tuple[int, str, str, str, str | None], float](float)
     names = [each.name for each in chain.rates.backend]
-    # of each configuration, the share of the calls that came to it through each rung
+    # For each configuration, the share of the calls that came to it through each rung.
     here = {chain.start: {chain.table.start: 1.0}}
     for attempt, flows in enumerate(layers, 1):
         then = defaultdict[int, dict[str, float]](lambda: defaultdict(float))

@@ -112,12 +112,30 @@ class Clock(NoClock):
         the budget times out there.
         """
         here = self.chain.known[number]
-        end = self.ends[here.backend]
         timeout = len(self.chain.events[here.backend, here.position]) - 1
-        arrived = self._transform(mass)
         in_time = 0.0
         timed_out = None
         late = self.np.zeros(POINTS)
+        for way, moved in self._ways_in_time(number, self._transform(mass)):
+            in_time += self.weight(moved)
+            if way.events[0] == timeout:
+                timed_out = way
+                late = moved
+            else:
+                yield way, moved
+        assert timed_out is not None  # the chain of a clock has it in each position
+        # What has not come in time times out at the end of the backend's part.
+        late[self.ends[here.backend]] += max(self.weight(mass) - in_time, 0.0)
+        yield timed_out, late
+
+    def _ways_in_time(self, number: int, arrived: Any) -> Iterator[tuple[Way, Any]]:
+        """Yield each way with what goes it before the backend's part of the budget ends.
+
+        An event that asks for a wait leads two ways: one while that wait fits into the budget, and
+        another one later. Any other event leads the same way at all times.
+        """
+        here = self.chain.known[number]
+        end = self.ends[here.backend]
         for fits in (True, False):
             for way in self.chain.ways(number, fits=fits):
                 if not fits and way.asked is None:  # the same way as if one fits
@@ -126,20 +144,13 @@ class Clock(NoClock):
                 moved = self._moved(arrived, added)
                 moved[end + 1 :] = 0.0
                 if way.asked is not None:
+                    # From this point on, the wait would end after the backend's part.
                     latest = max(end - round(way.asked / self.step), 0)
                     if fits:
                         moved[latest:] = 0.0
                     else:
                         moved[:latest] = 0.0
-                in_time += self.weight(moved)
-                if way.events[0] == timeout:
-                    timed_out = way
-                    late = moved
-                else:
-                    yield way, moved
-        assert timed_out is not None  # the chain of a clock has it in each position
-        late[end] += max(self.weight(mass) - in_time, 0.0)
-        yield timed_out, late
+                yield way, moved
 
     def wait(self, mass: Any, way: Way) -> tuple[Any, Any, float]:
         """Move a mass by a wait, but for what would then be too late."""

@@ -97,7 +97,7 @@ class Stats:
         """Count a call, and return the group for which it counts."""
         day = _day_of(started)
         steps = journal.steps
-        # of two backends of one name, the first one counts
+        # Of two backends of one name, the first one counts.
         links = {link.name: link for link in reversed(journal.setting.chain)}
         groups = {name: (day, link.model or "-") for name, link in links.items()}
         last = (day, "-")

@@ -152,7 +152,7 @@ class TokenCounter:
         link = self.context.chain.link
         # a backend may send tools of its own
         parameters = [request.parameters, link.parameters]
-        # which is counted as the words that it is said in
+        # A format that is said in words is counted with them, not here.
         if link.in_words(request, frozenset()) is not None:
             parameters = [
                 {name: each[name] for name in each if name != "response_format"}

@@ -127,6 +127,9 @@ class SharedBudget(Ledgers):
     def at(self, moment: float) -> SharedBudget:
         """Return the budget of the period in which a moment lies, within those around it.
 
+        This one shows that period from then on: in its repr, and to budgets that are made within
+        it.
+
         A client does so for each call when it is made; a `rungwise.core.Call` takes what this
         returns. A budget without periods, here and around, returns itself.
 

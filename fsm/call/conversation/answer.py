@@ -26,7 +26,7 @@ class AnswerTokens:
     # texts, each with the cap and the usage of its reply
     uncounted: tuple[tuple[str, int | None, Usage], ...] = ()
     text: int = 0
-    # of a paused turn: bytes of text, tokens, and bytes of JSON
+    # What a paused turn holds: bytes of text, tokens, and bytes of JSON.
     turn: tuple[int, int, int] = (0, 0, 0)
     reported: int = 0
 

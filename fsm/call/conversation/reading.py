@@ -37,7 +37,7 @@ class Reading:
     stripped: str = ""  # the whitespace at the end of the continued text, which the wire leaves out
     # the text that the reply continues; it may end within code or quotes
     before: str = field(default="", repr=False)
-    # of that text so far; None reads it when a tag comes
+    # What is known of that text; if None, it is read when a tag comes.
     read: TextBefore | None = field(default=None, repr=False)
     after_block: bool = False  # whether inline reasoning came with that text
     is_new_turn: bool = False  # whether the reply is a turn of its own nevertheless

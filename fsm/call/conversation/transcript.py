@@ -76,7 +76,8 @@ class Transcript:
             self.answer.drop_text()
             self.answer.thinks_inline = True
             self.changes.forget_places()
-        # it is set aside with the text that it continued: a correction may send it back
+        # A wrong reply is set aside with the text that it continued: a correction may send both
+        # back.
         if observation.is_wrong:
             tokens = self.answer.tokens.of_text()
             spare = observation.spare or self.answer.spare

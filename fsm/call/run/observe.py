@@ -221,8 +221,9 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
         return "reasoning_truncated"
     if is_cut:
         return "json_truncated" if expects_json else "truncated"
-    asks_for_other = reply.stop_reason == "tool_calls" and reply.has_own_answer  # than functions
-    if reply.stop_reason in _BY_STOP_WITHOUT_CALLS and not asks_for_other:
+    # A call of a tool that the provider runs itself comes with its own answer.
+    calls_own_tools = reply.stop_reason == "tool_calls" and reply.has_own_answer
+    if reply.stop_reason in _BY_STOP_WITHOUT_CALLS and not calls_own_tools:
         return _BY_STOP_WITHOUT_CALLS[reply.stop_reason]
     if reply.has_own_answer or not read.is_blank:
         return "answered"

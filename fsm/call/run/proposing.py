@@ -190,7 +190,7 @@ class Proposer:
         # an attempt that breaks off must not keep all that there is
         if wanted is None and cap is not None:
             cap = max(min(cap, context.policy.base_cap), cap // 2)
-        # it is the call's own budget that allows no more
+        # The call's own budget allows no more, so nothing is kept in the shared ones.
         if share is not None and cap is not None and cap < 1:
             context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0)
         elif share is not None and cap is not None:

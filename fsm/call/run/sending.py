@@ -24,16 +24,22 @@ from rungwise.fsm.call.table import REATTACH, ROTATE
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import IllegalEvent
 
-# What the journal notes of an attempt, or of a backend that gets none.
-# how it begins if the backend is not asked because of what is remembered of it
+# What the journal notes of a backend that gets no attempt.
+
+# It is not asked because of what is remembered of it; a moment or a reason follows.
 OPEN = "open until "
-FULL = "its quota is used up"  # how it begins if the backend has no room for another request
-# of the first attempt with a key that is not the first one of its backend
-# the compactor left nothing out, so that the backend would say the same again
+# It has no room for another request; what is used up may follow.
+FULL = "its quota is used up"
+# It would say the same again.
 UNSHORTENED = "the compactor left nothing out"
+
+# What the journal notes of an attempt.
+
+# It is the first one with a key that is not the first one of its backend.
 KEY = "with key number {}"
-QUOTA = "waited {:.4g} s for the quota"  # of an attempt that other calls had to leave room for
-# of an attempt at a backend that was not asked for a while
+# Other calls had to leave room for it.
+QUOTA = "waited {:.4g} s for the quota"
+# It is the first one at a backend that was not asked for a while.
 PROBE = "asked to see whether it is back"
 
 LEFT_OVER = 1e-3
@@ -272,7 +278,7 @@ class Sender:
         if isinstance(granted, str):
             self._leave(proposal, granted)
             return None
-        # else the budget has led elsewhere
+        # The probe is for this backend, if the budget has not led elsewhere since.
         if self.is_probe and self._arrived_at == self.context.chain.index:
             granted = evolve(granted, is_probe=True)
         chain = self.context.chain

@@ -111,7 +111,6 @@ class SearchProblem:
             passed: a counter of which a move may take several units for its one attempt. This and
                 `kept` need a limit of attempts.
         """
-        whole = dict(limits)
         most = dict(limits)
         if attempts:  # no counter can be taken from more often than attempts follow the first
             most = {name: min(limit, attempts - 1) for name, limit in limits.items()}
@@ -122,8 +121,10 @@ class SearchProblem:
         ways.update(move.way for move in (*open_moves, *openings))
         reads = {way: _read_by(weight, way, most) for way in ways}
         all_read = set().union(*reads.values())
+        whole = dict(limits)
         if passed is not None and attempts:  # its units can be used up at once, in one attempt
-            whole[passed] = limits[passed] if passed in all_read else min(limits[passed], attempts)
+            if passed not in all_read:  # no weight tells more of them from as many as attempts
+                whole[passed] = min(limits[passed], attempts)
             most[passed] = whole[passed]
         has_reserve = bool(kept and most.get(kept))
         if any(move.row.target == start for move in moves):

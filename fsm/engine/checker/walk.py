@@ -225,6 +225,7 @@ class Walker:
                     takes, refills = changes(self.table, firing.row, firing.ask)
                     found.setdefault((firing.after[0], takes, refills), firing)
             return
+        # What comes of it does not depend on the other counters, so they stay as they are.
         places = self.table.places
         for (target, takes, refills), known in self.known[key].items():
             after = list(spent)

@@ -52,8 +52,8 @@ class FactBits:
 
     def __init__(self, table: Table) -> None:
         self._bits = {fact.name: 1 << place for place, fact in enumerate(table.facts)}
-        # of each derived fact its bit and those of `any_holds` and `any_lacks`; a fact comes after
-        # those that it follows from
+        # For each derived fact, its bit and those of `any_holds` and `any_lacks`. A fact comes
+        # after those that it follows from.
         self._derived: list[tuple[int, int, int]] = []
         for name in TopologicalSorter(table.follows_from).static_order():
             fact = table.fact(name)

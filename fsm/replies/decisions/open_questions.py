@@ -35,7 +35,7 @@ class OpenQuestions(Returns):
     questions: Mapping[str, Question]
     answers: Mapping[str, Answer] = FrozenMap()
     open: tuple[str, ...]  # the names of the questions that the next backend is asked
-    # of those, the ones whose answer was measured, and is below the bar
+    # Of those, the ones whose answer was measured and is below the bar.
     uncertain: tuple[str, ...] = field(default=())
 
     @classmethod

@@ -97,7 +97,7 @@ class Schema:
             # no schema, no value and no validator of the caller's may crash a turn
             raise Misfit(f"{what} cannot be checked ({type(error).__name__})") from None
         except BaseException as error:
-            # of a Rust library that meets a RecursionError
+            # A Rust library that meets a RecursionError panics.
             if type(error).__name__ != "PanicException":
                 raise
             raise Misfit(f"{what}: nested too deeply") from None

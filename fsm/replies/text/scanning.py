@@ -30,7 +30,8 @@ class ObjectScanner:
     def __init__(self) -> None:
         self._depth = 0
         self._started = self._broken = False
-        # of a string: its quotation mark, and a backslash that ended the last piece
+        # The quotation mark of the string that this stands in, and a backslash that ended the last
+        # piece.
         self._inside = ""
 
     @property

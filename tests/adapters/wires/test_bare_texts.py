@@ -27,6 +27,7 @@ WHOLE: dict[str, Content] = {
     "responses": lambda content: {
         "id": "r",
         "status": "completed",
+        "incomplete_details": None,
         "output": [{"type": "message", "role": "assistant", "content": content}],
     },
     "anthropic": lambda content: {
@@ -81,16 +82,17 @@ def test_what_is_no_text_is_none(api: str) -> None:
         assert read(api, WHOLE[api](content)).text == ""
 
 
+RESPONSE = {"id": "r", "status": "completed", "incomplete_details": None}
 OTHERWISE = {
     "a message that is a text": (
         "openai",
         {"choices": [{"index": 0, "message": TEXT, "finish_reason": "stop"}]},
     ),
-    "an item that is a text": ("responses", {"id": "r", "status": "completed", "output": [TEXT]}),
-    "an output that is a text": ("responses", {"id": "r", "status": "completed", "output": TEXT}),
+    "an item that is a text": ("responses", {**RESPONSE, "output": [TEXT]}),
+    "an output that is a text": ("responses", {**RESPONSE, "output": TEXT}),
     "the text beside an empty output": (
         "responses",
-        {"id": "r", "status": "completed", "output": [], "output_text": TEXT},
+        {**RESPONSE, "output": [], "output_text": TEXT},
     ),
     "contents without parts": (
         "gemini",

@@ -241,10 +241,12 @@ def check_against_brute_force(
         ),
         "money": cost(policy, given, prices, max_tokens, prompt),
     }
-    # a resend follows an attempt that nobody read, and that was free
+    # A resend follows an attempt that nobody read, and that was free. The reply that a rung without
+    # a prompt fetches was counted when it was asked for.
+    fetching = [each.name for each in policy.table.declared_rungs if not each.sends_prompt]
     for name in ("output tokens", "money"):
         weights[name] = lambda attempt, weight=weights[name]: (
-            0 if attempt.rung == "resend" else weight(attempt)
+            0 if attempt.rung in ("resend", *fetching) else weight(attempt)
         )
     table, walked = policy.table, walk(policy.table, given)
     assert all(each.holds for each in walked.properties)

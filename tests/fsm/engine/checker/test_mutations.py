@@ -72,6 +72,7 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "same_empty_again": frozenset({"came_empty"}),
     "same_wrong_again": WRONG,
     "is_uncertain": frozenset({"answered_uncertainly"}),
+    "keeps_running": frozenset({"interrupted", "fell_silent", "refused"}),
     "repair_known": frozenset({"rejected_fixably"}),
     "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
@@ -197,6 +198,16 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "kept_silent": Reply(
         "Part {number}. ", interrupted=True, failure=Failure("silence", generation="g")
     ),
+    "kept_circles": Reply(CIRCLES, interrupted=True, failure=Failure("connection", generation="g")),
+    "kept_inline": Reply(
+        "<think>hm</think>Part {number}. ",
+        interrupted=True,
+        failure=Failure("silence", generation="g"),
+    ),
+    "kept_refusal": Reply(
+        refusal="No.", interrupted=True, failure=Failure("connection", generation="g")
+    ),
+    "kept_limited": Failure("rate_limit", generation="g"),
     "kept_bare": Failure("connection", generation="g"),
     "kept_bare_silent": Failure("silence", generation="g"),
     "kept_wait_500": Failure("rate_limit", asked_wait=500.0, generation="g"),
