@@ -130,7 +130,7 @@ MOMENTS = range(9)
 
 
 @pytest.mark.dear(3)
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_process_that_dies_between_any_two_writes_costs_no_more_than_is_proved(
     moment: int,

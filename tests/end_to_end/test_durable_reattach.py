@@ -95,6 +95,7 @@ async def forever(_: float) -> None:
     await asyncio.Event().wait()
 
 
+@pytest.mark.full
 @APIS
 def test_a_stream_repeats_nothing(open_: Any, api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "LARGEST", 10)  # so that some of the text is saved

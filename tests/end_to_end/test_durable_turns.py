@@ -111,7 +111,7 @@ def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
 
 
 @pytest.mark.dear(3)
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("moment", range(12))
 def test_a_process_that_dies_between_any_two_writes_runs_no_tool_twice_and_stays_within_the_bound(
     moment: int,

@@ -139,6 +139,7 @@ def durable_over(url: str, folder: Path) -> Durable:
 SCHEMA: Final = Bird.model_json_schema()
 
 
+@pytest.mark.full
 def test_a_durable_call_raises_each_time_it_is_asked_for(serve: Any, tmp_path: Path) -> None:
     server = serve(ScriptedReply(WRONG))
     for _ in range(2):

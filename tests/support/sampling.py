@@ -15,7 +15,7 @@ THOROUGH = bool(os.environ.get("THOROUGH"))
 
 MANY = 5
 """From how many cases on a test is sampled, if it does not say itself how."""
-ONE_IN = 11
+ONE_IN = 14
 """Of how many of its cases an ordinary run then takes one."""
 
 

@@ -263,6 +263,7 @@ def test_a_function_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert grades(*cases(*expected), "--import", f"functions:{name}") == expected
 
 
+@pytest.mark.full
 def test_a_gateway_is_examined_by_its_upstream(tmp_path: Path):
     chains = printed("exam", "--print-config", "rungwise")
     with proxy(chains, tmp_path) as served:
@@ -295,6 +296,7 @@ def test_one_thing_is_examined():
     assert "end its name in .html" in refused("exam", "-o", "exam.txt", "--", "true")
 
 
+@pytest.mark.full
 def test_walks_are_played_as_cases(program):
     came = grades("--walks", "--cases", "2", *program(WITH_SECOND))
     assert len(came) == 2

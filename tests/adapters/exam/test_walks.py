@@ -7,6 +7,7 @@ from rungwise.adapters.exam.cases import catalogue
 from rungwise.adapters.exam.walks import covered_by, walks, words
 
 
+@pytest.mark.full
 def test_few_walks_cover_what_all_of_them_do():
     every = set().union(*[covered_by(word) for word in words()])
     chosen = set().union(*[covered_by(walk) for walk in walks()])

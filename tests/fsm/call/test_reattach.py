@@ -102,6 +102,7 @@ def test_a_journal_replays():
     assert replay(call.journal).text == WHOLE.text
 
 
+@pytest.mark.full
 def test_it_costs_nothing_more_and_is_off_elsewhere():
     without = verify(Policy(), [evolve(LINK, background=False)], max_tokens=100, input_tokens=5)
     off = Policy(limits=Limits(reattaches=0))

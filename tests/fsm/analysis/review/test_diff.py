@@ -119,6 +119,7 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
     assert line in re.sub("</?code>", "", found.to_html())
 
 
+@pytest.mark.full
 def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
     found = diff_policies(DEFAULT, Policy(after_refusal="end", nudge_window=0), 1)
     text = found.to_text()

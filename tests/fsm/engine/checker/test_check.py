@@ -185,6 +185,7 @@ def test_a_row_that_those_before_it_leave_nothing_to_is_refused() -> None:
     )
 
 
+@pytest.mark.full
 def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
     with pytest.raises(TableError, match=r"takes one of 'reasks'") as caught:
         Policy(table=CARELESS)

@@ -51,6 +51,7 @@ def test_limit_vectors_of_zeros_and_ones(part: int) -> None:
         assert failing(walk(CALL, given, repeats=False)) == {}, given
 
 
+@pytest.mark.full
 def test_the_size_of_the_walk_and_its_properties(fact: Check) -> None:
     seen: list[int] = []
     walked = walk(CALL, ONES, progress=seen.append, repeats=False)
