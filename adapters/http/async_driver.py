@@ -55,8 +55,10 @@ class AsyncDriver(Driver):
             pass
         return call.result
 
-    # `place` waits for other calls, not for the backend: no limit of an attempt counts. Before an
-    # attempt goes out, the last one is given up if the reattach meant for it has led elsewhere.
+    # In what follows, `exchange` is the attempt in flight, and `last` is that or the one before,
+    # whose provider may go on with its reply. `place` waits for other calls, not for the backend:
+    # no limit of an attempt counts. Before an attempt goes out, `last` is given up if the reattach
+    # that was meant for it has led elsewhere.
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
         exchange = keyed = None

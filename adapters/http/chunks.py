@@ -88,8 +88,8 @@ class BodyReader:
                 framing = self._fed - len(event.data)
                 came_alone = event.chunk_end and framing <= _MOST_FRAMING
                 if came_alone and self._protocol.trailing_data == _CHUNK_END:
-                    # Only now does h11 show where it stands. If asked again, it would drop the end
-                    # of the chunk.
+                    # h11 stands behind a whole chunk, and holds nothing but the end of its line.
+                    # Only now does it show that: if asked again, it would drop this end.
                     self._needs_data = True
                     self._is_between = True
                     return b"".join(pieces)

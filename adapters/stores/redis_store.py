@@ -24,7 +24,7 @@ import logging
 import math
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -141,10 +141,7 @@ class RedisStore:
             if known is None:
                 break
             choice = choose(known, self.now(), rules, min(lease, LEASE))
-            for place, changed in choice.changed:
-                if not (yield from self._swapped(keys[place], changed, until)):
-                    break  # another process came first, or the server went away
-            else:
+            if (yield from self._all_swapped(keys, choice.changed, until)):
                 if choice.is_probe:
                     name = self._name(keys[choice.place].digest)
                     self._heart.hold(name, (name,), lease)
@@ -350,6 +347,23 @@ class RedisStore:
         self._seen.update(zip(keys, values, strict=False))
         by_hand = values[len(keys) :]
         return [opened_in(value, hand, now) for value, hand in zip(values, by_hand, strict=False)]
+
+    def _all_swapped(
+        self,
+        keys: Sequence[StoreKey],
+        changed: Iterable[tuple[int, BackendHealth]],
+        until: float,
+    ) -> Work[bool]:
+        """Replace what was seen last of some backends, which stand by their places in `keys`.
+
+        Returns:
+            Whether all was still there: otherwise another process came first, or the server is
+            away.
+        """
+        for place, health in changed:
+            if not (yield from self._swapped(keys[place], health, until)):
+                return False
+        return True
 
     def _swapped(self, key: StoreKey, health: BackendHealth, until: float) -> Work[bool | None]:
         """Replace the value that was seen last.

@@ -7,7 +7,7 @@ hostile server is a real one, so its calls take real time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import product
 from random import Random
@@ -348,16 +348,21 @@ def _check_answer(
     sent: dict[tuple[str, str, str], tuple[str, str]] = {}
     for number, call in enumerate(reply.tool_calls):
         if call.id or call.name or call.arguments:
+            identity = call.id if call.id.strip() else str(number)
             arguments = call.arguments if call.arguments.strip() else "{}"
-            known_by = (call.id.strip() and call.id) or str(number)
-            name = call.name
-            for other, named, same in sent:
-                if not name and (other, same) == (known_by, arguments):
-                    name = named
-            sent[known_by, name, arguments] = (name, arguments)
+            name = call.name or _name_of_twin(sent, identity, arguments)
+            sent[identity, name, arguments] = (name, arguments)
     received = [(call.name, call.arguments) for call in result.tool_calls]
     if received and received != list(sent.values()):
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
+
+
+def _name_of_twin(sent: Iterable[tuple[str, str, str]], identity: str, arguments: str) -> str:
+    """Return the name of an earlier call with this id and these arguments; "" if there is none."""
+    for other, name, same in sent:
+        if name and (other, same) == (identity, arguments):
+            return name
+    return ""
 
 
 def _readings(text: str, result: Result) -> list[str]:

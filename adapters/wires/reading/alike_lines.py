@@ -129,19 +129,27 @@ class AlikeLines:
                 self._is_first = text is self.begins
 
     def _allow(self, volatile: re.Pattern[bytes]) -> None:
-        """Let what differs in each line be anything that the pattern matches."""
+        """Let what differs in each line be anything that the pattern matches.
+
+        If times differ, `{"t":17,"text":"a"}` makes `{` the beginning of all such lines, `"}` their
+        end, and between them match any time, `,"text":` and a string.
+        """
         heads = volatile.split(self.begins)
         tails = volatile.split(self.ends)
-        if len(heads) + len(tails) == 2:
+        varies_before = len(heads) > 1
+        if not varies_before and len(tails) == 1:
             return
+        # The same in every line is only what stands before the first part that varies, and behind
+        # the last one. The match begins between them, or at the quote that opens the text.
         self.begins = heads[0]
         self.ends = tails[-1]
-        self._start = 0 if heads[1:] else -1  # the quote that opens the text
-        heads[0] = b""
+        self._start = 0 if varies_before else -1
         anything = b"(?:%b)" % volatile.pattern
-        before = anything.join(map(re.escape, heads)).removesuffix(b'"')
-        after = anything.join(map(re.escape, tails)).removeprefix(b'"')
-        self._whole = re.compile(before + _STRING + after, volatile.flags)
+        before = anything.join(map(re.escape, [b"", *heads[1:]]))
+        after = anything.join(map(re.escape, tails))
+        # `_STRING` matches both quotes.
+        whole = before.removesuffix(b'"') + _STRING + after.removeprefix(b'"')
+        self._whole = re.compile(whole, volatile.flags)
 
 
 def _bare(text: bytes) -> str:

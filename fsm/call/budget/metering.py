@@ -50,6 +50,12 @@ AT_ONCE = 65_536
 PIECE = 64
 """Tokens that may arrive at once: a stream that is cut at its cap may be longer by this."""
 
+_BYTES_OF_ENGLISH = 4
+"""Bytes of English in a token, about."""
+
+_ENDED_WELL = ("stop", "content_filter")
+"""The stop reasons of a reply that ended by itself: if it is empty, nothing was written."""
+
 
 class Meter:
     """Count the least tokens of a growing text; the work is linear in what is fed."""
@@ -122,21 +128,29 @@ def measured(
         return usage, is_beyond(usage.output_tokens, cap)
     texts = texts_of(reply)
     least = least_tokens(*texts)
-    by_size = sum([-(-bytes_of(text) // 4) for text in texts])  # English has four bytes a token
+    by_size = sum([-(-bytes_of(text) // _BYTES_OF_ENGLISH) for text in texts])
     guess = max(least, usage.output_tokens or by_size)
     if not usage.input_tokens or usage.estimated:  # nothing was reported
         if reply.stop_reason == "length":
             guess = max(guess, cap or 0)
         elif not any(texts) and (reply.interrupted or reply.stop_reason not in _ENDED_WELL):
             guess = silence or 0
-    if cap is not None and not is_beyond(least, cap):
-        guess = min(guess, max(cap, least))
-    elif cap is not None and reply.halted and least <= cap + PIECE:
-        guess = min(guess, cap)
+    if cap is not None:
+        guess = _within(cap, guess, least, is_halted=reply.halted)
     if guess != usage.output_tokens:
         usage = evolve(usage, output_tokens=guess, estimated=True)
     return usage, is_beyond(least, cap)
 
 
-_ENDED_WELL = ("stop", "content_filter")
-"""The stop reasons of a reply that ended by itself: if it is empty, nothing was written."""
+def _within(cap: int, guess: int, least: int, *, is_halted: bool) -> int:
+    """Lower a guess to the cap, unless the words prove that it was exceeded.
+
+    Arguments:
+        cap, guess, least: in tokens; `least` is what the words come to at least.
+        is_halted: whether we ended the reply at its cap, of which the last piece may be too long.
+    """
+    if not is_beyond(least, cap):
+        return min(guess, max(cap, least))
+    if is_halted and least <= cap + PIECE:
+        return min(guess, cap)
+    return guess

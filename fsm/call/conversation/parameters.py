@@ -94,6 +94,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "it is called tool_choice here": "function_call",
     "it is called stop here": "stop_sequences",
 }
+"""What to do instead, each with the options of which that is true."""
 _ELSEWHERE: Final = by_name(_ADVICE)
 """Where options belong that are often passed to a call by mistake."""
 

@@ -176,32 +176,41 @@ class Proposer:
         return cap
 
     def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
-        """Return what the budgets can pay for of an output cap; only a first attempt uses the
-        reserve.
+        """Return what the budgets can pay for of an output cap.
+
+        A first attempt gives up what is kept for other backends in a budget that could not pay for
+        it otherwise.
         """
+        share = self.context.spending.share
+        cap = self._own_lowered(wanted, prompt_tokens, is_first=is_first)
+        if share is None or cap is None:
+            return cap
+        if cap < 1:  # the call's own budget pays for no more, so nothing is kept in the shared ones
+            self._give_up(shared_tokens=0, shared_money=0)
+            return cap
+        lowered = self._shared_lowered(share, cap, prompt_tokens)
+        if is_first and lowered is not None and lowered < 1:
+            self._give_up(shared_tokens=0, shared_money=0, shared_money_each=0)
+            lowered = self._shared_lowered(share, cap, prompt_tokens)
+        return lowered
+
+    def _own_lowered(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
+        """Lower a cap to what the call's own budget can pay for."""
         context = self.context
         spending = context.spending
-        share = spending.share
         prices = context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if is_first and cap is not None and cap < 1:
-            context.reserved = evolve(context.reserved, output_tokens=0, money=0, money_each=0)
+            self._give_up(output_tokens=0, money=0, money_each=0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
-        # an attempt that breaks off must not keep all that there is
         if wanted is None and cap is not None:
+            # An attempt that breaks off is charged its cap, and must not use up all that there is.
             cap = max(min(cap, context.policy.base_cap), cap // 2)
-        # The call's own budget allows no more, so nothing is kept in the shared ones.
-        if share is not None and cap is not None and cap < 1:
-            context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0)
-        elif share is not None and cap is not None:
-            own = cap
-            cap = self._shared_lowered(share, cap, prompt_tokens)
-            if is_first and cap is not None and cap < 1:
-                context.reserved = evolve(
-                    context.reserved, shared_tokens=0, shared_money=0, shared_money_each=0
-                )
-                cap = self._shared_lowered(share, own, prompt_tokens)
         return cap
+
+    def _give_up(self, **amounts: int) -> None:
+        """Lower what is kept for the backends to come."""
+        self.context.reserved = evolve(self.context.reserved, **amounts)
 
     def _shared_lowered(self, share: Share, cap: int | None, prompt_tokens: int) -> int | None:
         """Lower a cap to what the shared budgets can pay for, besides what is reserved there."""
