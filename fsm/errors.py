@@ -22,7 +22,7 @@
         TurnFailed                     a call of the turn failed, or nothing could shorten its
                                        conversation
           TurnWrongAnswer (WrongAnswer)  ... or the turn has brought no value for `returns=`
-        TurnOverBudget                 the turn could not afford to go on
+        TurnOverBudget                 the turn could not afford to continue
         TurnCancelled                  the caller ended the turn
 
 The results stand in `call/run/result.py` and `turn/result.py`.

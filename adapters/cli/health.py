@@ -76,10 +76,9 @@ def health(
     seconds: float | None,
     closed: str | None,
 ) -> int:
-    """List every backend with its key of which something is remembered: its state, when it is asked
-    again, and why.
+    """List every backend and key that is remembered: its state, when it is asked again, and why.
 
-    --open drains a backend, for all of its keys: it ends by itself, and no answer ends it earlier.
+    --open drains a backend, for all of its keys. It ends by itself, and no answer ends it earlier.
     If all backends of a chain are open, calls ask the first to come due all the same.
 
     \b

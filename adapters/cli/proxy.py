@@ -89,8 +89,8 @@ if TYPE_CHECKING:
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="Say that a stream lives after so long a silence, before a load balancer cuts it; 0 for "
-    "never.",
+    help="After how long a silence a stream sends a sign of life, so that no load balancer cuts "
+    "it; 0 for never.",
 )
 @click.option(
     "--forward",

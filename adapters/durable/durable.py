@@ -31,9 +31,9 @@ class Durable(Closing):
     """Run calls and turns that outlive their process. The end of each is kept under its id.
 
     Every attempt is recorded before it is sent, and what came of it afterwards. If the process
-    dies, the next one that opens the database goes on where the call stood, and so does any other
-    that has it open now. An attempt that was in flight counts as failed, at its cap. The database
-    holds prompts and answers, and never a key.
+    dies, the next one that opens the database resumes the call, and so does any other that has it
+    open now. An attempt that was in flight counts as failed, at its cap. The database holds prompts
+    and answers, and never a key.
 
     Use it in a `with` block, or call `close`; a process has one at a time.
 
@@ -42,13 +42,13 @@ class Durable(Closing):
         database: `sqlite:///FILE`, or the URL of a Postgres database, which processes on many
             machines may share. None for that of a program which runs DBOS by itself: make the
             `Durable` before its `DBOS.launch()`. It then recovers calls as it recovers its own
-            workflows, and `within` is not to be had.
+            workflows, and `within` is not available.
         modules: the names of the modules, or of packages around them, in which the tools, verdicts
             and classes of stored calls and turns stand. Functions of others are neither stored nor
             run, whatever the database says.
         concurrency: how many calls that others have left or queued a process runs at once. The
-            database keeps it for all processes like this one; None leaves it as it is, 100 if
-            nobody has said so.
+            database keeps it for all processes like this one; None leaves it as it is, at first
+            100.
 
     Attributes:
         workflows: what begins and runs the calls: for those who build on this, such as batches. It

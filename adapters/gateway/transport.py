@@ -44,7 +44,7 @@ class Transport(Closing, AsyncClosing, Called, _Transports):
 
     It reads chat completions, Responses, Anthropic's Messages, Gemini's generateContent,
     Interactions and decisions, and answers each in its protocol, whole or streamed. Turn the SDK's
-    own retries off. Requests that are no model calls go on to their own address. The program's key
+    own retries off. Requests that are not model calls go to their own address. The program's key
     is never sent to a backend of the chain.
 
     What the chain cannot express, such as `n=4` or an unknown field, goes word for word to the

@@ -100,11 +100,11 @@ class KeptStream:
 class ResumableStreams:
     """Keep streams in memory for readers who lose their connection.
 
-    Use it in an `async with` block. A stream goes on without readers, until it ends or is
+    Use it in an `async with` block. A stream continues without readers, until it ends or is
     cancelled. Of each, the newest 256 kB are kept until 5 minutes after its end; of more than 1 000
-    streams, the oldest that has ended is dropped, and none is started while all of them go on. Ids
-    are random, but who has one may read: the application checks that a stream belongs to the user
-    who asks.
+    streams, the oldest that has ended is dropped, and none is started while all of them run. Ids
+    are random, but whoever has one may read: the application checks that a stream belongs to the
+    user who asks.
 
         async with rungwise.ui.ResumableStreams() as streams:
             id = streams.start(rungwise.ui.sse(client.astream(question)))

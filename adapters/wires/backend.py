@@ -61,7 +61,7 @@ class Decoder(ABC):
 
     @property
     def generation(self) -> str | None:
-        """The id under which the provider goes on with the reply and keeps it, if it does."""
+        """The id under which the provider continues the reply and keeps it, if it does."""
         return None
 
     @property

@@ -69,7 +69,7 @@ class HttpBackend(HttpLink, Called):
             `headers` hold one or `api_key_required` is False. It is hidden everywhere. A function,
             async for async calls, is called for each request and once more after a 401; if it
             raises, the attempt fails. Keep a token while it is valid. Of a list of keys or
-            functions, the first is used, and the next where that one is rejected, spent or limited.
+            functions, the first is used, and the next if that one is rejected, spent or limited.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: the backend's name in journals and errors; None is "<host>/<model>".
         headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request`

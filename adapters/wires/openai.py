@@ -21,7 +21,7 @@ def OpenAI(  # noqa: N802 # it stands for the classes whose backends it returns
     """Return a backend for a model of OpenAI's, or of a server that speaks its protocols.
 
     It speaks Responses to models that take tools only there, and at OpenAI's own hosts to all that
-    reason; else chat completions. At any other host, a client asks in the other protocol where the
+    reason; else chat completions. At any other host, a client asks in the other protocol if the
     server does not take the first (404, 405, or an error that says so), and remembers that for the
     process. The backend that speaks Responses, and each that stands in, says so in its name.
 

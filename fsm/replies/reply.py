@@ -49,8 +49,8 @@ class Reply:
             prompt or a key.
         refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, if a cause is known.
-        continuation: the provider's own token to go on from here with the same request.
-        pieces: its tool calls as they came, where one may go on in the next reply.
+        continuation: the provider's own token to continue from here with the same request.
+        pieces: its tool calls as they came, if one may continue in the next reply.
         raw: the provider's decoded body, for diagnosis only.
         parts: everything in order, the provider's own blocks included; `text`, `reasoning` and
             `tool_calls` are then read from these.

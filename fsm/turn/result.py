@@ -164,7 +164,7 @@ class TurnCancelled(TurnError):
 
 
 class TurnOverBudget(TurnError):
-    """Say that the turn could not afford to go on."""
+    """Say that the turn could not afford to continue."""
 
 
 SUCCESSES = frozenset({*TURN.answers, *TURN.lesser})

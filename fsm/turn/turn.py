@@ -47,8 +47,8 @@ class Turn(TurnSteps):
 
     Arguments:
         request: what the caller asks; the turn adds the definitions of the tools.
-        policy: how often the turn may go on, the policy of its calls, and the budget of the whole
-            turn.
+        policy: how often the turn may continue by itself, the policy of its calls, and the budget
+            of the whole turn.
         chain: the backends in order, as for a call.
         tools: the caller's tools.
         within: a budget that the turn shares with others.

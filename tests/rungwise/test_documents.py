@@ -27,6 +27,7 @@ KEYS = (
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "OLLAMA_API_KEY",
+    "OPENROUTER_API_KEY",
     "OPS_KEY",
 )
 

@@ -60,15 +60,15 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
 @CONFIG_OPTION
 @CHAIN_OPTION
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where the answers go."
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file for answers."
 )
 @database_option(
-    "Where the calls are kept: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]"
+    "The database of the calls: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]"
 )
 @click.option(
     "--name",
     metavar="NAME",
-    help="Tells this batch from others in the database.  [default: the name of PROMPTS]",
+    help="Names this batch among others in the database.  [default: the name of PROMPTS]",
 )
 @CONCURRENCY_OPTION
 @click.option(
@@ -115,8 +115,8 @@ def batch(
     `temperature`, `tools` and the other options of a call. A line that cannot be read is reported
     with its number, and the others run.
 
-    Ctrl-C, a crash or a lost machine costs nothing twice: the same command again resumes, and reads
-    what has ended from the database. That holds prompts and answers, and no keys.
+    After Ctrl-C, a crash or a lost machine, the same command resumes. Calls that have ended are
+    read from the database, and not paid again. It holds prompts and answers, and no keys.
 
     \b
     Exit codes:

@@ -38,7 +38,7 @@ def worker(
     """Run the calls that wait in a database, and those that dead workers have left, until Ctrl-C or
     SIGTERM.
 
-    Start as many as you like. What a worker leaves behind, another one takes on within seconds.
+    Start as many as you like. If a worker dies, another one takes over its calls within seconds.
 
     \b
     Exit codes:
@@ -57,7 +57,7 @@ def worker(
         signal.signal(number, lambda *_: ended.set())
     client = client_in(config, chain, max_connections=concurrency)
     with client, Durable(client, database, modules=modules, concurrency=concurrency):
-        note("waiting for calls; Ctrl-C ends the worker, and others take on what it leaves")
+        note("waiting for calls; Ctrl-C ends the worker, and others take over its calls")
         while not ended.wait(1.0):
             pass
     return 0

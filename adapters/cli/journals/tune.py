@@ -89,10 +89,10 @@ def tune(
     """Search for policies that meet targets against rates, and print the cheapest as TOML.
 
     Limits, waits, `timeouts.total` and the order of the chain are varied, as far as they change
-    something with these rates; the rest of the policy stays. stderr shows the candidates than which
-    none is better in all of: calls done, P99, mean cost; figures that agree to three digits count
-    as equal. Each is verified. What cannot be met is explained, with the best value that was found.
-    `-o FILE.svg` draws all candidates.
+    something with these rates; the rest of the policy stays. stderr shows the Pareto front: the
+    candidates that no other beats on calls done, P99 and mean cost together. Figures that agree to
+    three digits count as equal. Each candidate is verified. If a target cannot be met, stderr says
+    why, with the best value that was found. `-o FILE.svg` draws all candidates.
 
     \b
     Exit codes:

@@ -42,7 +42,7 @@ class GeminiInteractions(HttpBackend):
 
     Arguments:
         api_key: the key of the Gemini API.
-        background: whether Google goes on with a reply when the connection breaks, so that its rest
+        background: whether Google continues a reply when the connection breaks, so that its rest
             is fetched (the rung `reattach`). It stores each interaction for that.
 
     Raises:

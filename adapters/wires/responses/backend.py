@@ -158,8 +158,8 @@ class OpenAIResponses(DiscoverableBackend):
     The URL ends before `/responses`; a query such as `?api-version=...` is kept.
 
     Arguments:
-        background: whether the provider goes on with a reply when the connection breaks, so that
-            its rest is fetched (the rung `reattach`). It stores each response for that.
+        background: whether the provider continues a reply when the connection breaks, so that its
+            rest is fetched (the rung `reattach`). It stores each response for that.
         server: what `Client.discover` learned about the server.
 
     Raises:

@@ -272,9 +272,9 @@ class Send:
         unsigned: whether no signature is sent, not even the backend's own: it has rejected one.
         restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for
             it.
-        continuation: the provider's token to go on by, beside the same messages as before.
+        continuation: the provider's token by which to continue, beside the same messages as before.
         headers, parameters, tools: what this backend gets of those of the request.
-        key: index of the key, where the backend has several.
+        key: index of the key, if the backend has several.
     """
 
     rung: str

@@ -77,7 +77,7 @@ class Failure:
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`; the
             one to set, for `wrong_endpoint`.
-        instead: the value to set it to, where the provider takes one.
+        instead: the value to set it to, if the provider takes one.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
         largest_output: the same, if it is the most that the model ever writes, whatever the prompt.
         is_stale: whether a reused connection broke before a byte of an answer came: the server had
@@ -86,8 +86,7 @@ class Failure:
             `not_found`; which part of connecting failed. In our words, never the provider's.
         quote: the provider's message as errors quote it: cut, and without what it repeats of the
             prompt, of a key or of a reply. A call sets it when it ends; "" for nothing.
-        generation: the id under which the provider goes on with the reply and keeps it, if it
-            does.
+        generation: the id under which the provider continues the reply and keeps it, if it does.
         exception: what was raised, if anything.
 
     Raises:
