@@ -17,7 +17,8 @@ from support.formal.tlc import Checked, tlc
 from support.tables import CALL, KNOTTY, ONES
 from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
 
-FEWER = {**ONES, "rotations": 0, "rechecks": 0, "nudges": 0, "prefills": 0}
+NONE = dict.fromkeys(("rotations", "reattaches", "rechecks", "nudges", "prefills"), 0)
+FEWER = {**ONES, **NONE}
 """TLC takes minutes with every limit 1; SPIN does not, and is asked with these."""
 
 TABLES: Mapping[str, tuple[Table, Mapping[str, int]]] = {
