@@ -166,7 +166,7 @@ def test_a_reviewer_sees_which_guard_decides(show: Show) -> None:
     tab = show("play")
     assert (
         tab.run("byId('worst').textContent")
-        == "At most 24 more attempts can follow, where the budget ends it."
+        == "At most 24 more attempts can follow; then the budget ends it."
     )
     take(tab, "sent")
     choose(tab, "came_empty")
@@ -290,12 +290,12 @@ def test_what_the_budget_does_not_allow_cannot_be_sent(show: Show) -> None:
     tab = show("short")
     assert (
         tab.run("byId('worst').textContent")
-        == "At most 1 more attempt can follow, where the budget ends it."
+        == "At most 1 more attempt can follow; then the budget ends it."
     )
     take(tab, "sent")
     assert (
         tab.run("byId('worst').textContent")
-        == "At most 0 more attempts can follow, where the budget ends it."
+        == "At most 0 more attempts can follow; then the budget ends it."
     )
     take(tab, "came_empty")
     assert tab.run("document.querySelector('input[value=sent]').disabled")

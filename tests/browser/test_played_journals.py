@@ -162,7 +162,7 @@ def test_an_earlier_end_is_reached_and_left_again(show: Show) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"policy": {}, "chain": []}'])
 def test_what_is_no_journal_is_refused(show: Show, text: str) -> None:
     tab = opened(show("play"), text)
-    assert tab.run("byId('opened').textContent").startswith("This is no journal of a call")
+    assert tab.run("byId('opened').textContent").startswith("This is not a journal of a call")
     tab.click("#take")
     assert tab.run("page.at().state") == "await"
     assert tab.problems == []

@@ -96,7 +96,7 @@ const play = (machine, usual, budget, around) => {
     if (isOver()) return "Nothing follows.";
     const most = left();
     if (most === null) return "Too many configurations follow to count them here; rungwise verify can.";
-    const ended = most < machine.attemptsLeft(at) ? ", where the budget ends it" : "";
+    const ended = most < machine.attemptsLeft(at) ? "; then the budget ends it" : "";
     const words = `At most ${plural(most, `more ${usual.unit}`)} can follow${ended}.`;
     return machine.exact ? words : `${words} This is an upper bound.`;
   };
@@ -215,7 +215,7 @@ const play = (machine, usual, budget, around) => {
       const how = isSame ? "played here to the same bytes" : "played here a little differently: its tokens, money or turn had a say";
       byId("opened").textContent = `A journal of ${plural(document.steps.length, "step")}, ${how}. Take its steps, or choose otherwise.`;
     } catch (error) {
-      byId("opened").textContent = `This is no journal of a call that can be played here: ${error.message}.`;
+      byId("opened").textContent = `This is not a journal of a call that can be played here: ${error.message}.`;
     }
   };
   const journal = () => run.journal(at);
