@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any
+from typing import TypeGuard
 
 from attrs import evolve
 
@@ -17,59 +17,58 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.stores.store import adriven, driven
-from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.backend import Backend, HttpRequest
 from rungwise.adapters.wires.chat.discovery import (
     LARGEST_PAGE,
     SECONDS,
     Answer,
     DiscoverableBackend,
-    Server,
     inquiry,
 )
 from rungwise.adapters.wires.learned import LEARNED
-
-if TYPE_CHECKING:
-    from rungwise.adapters.wires.backend import Backend
 
 
 def discovered(
     chain: Sequence[Backend], http: OwnHttp | BorrowedHttp, cancellation: Cancellation
 ) -> tuple[Backend, ...]:
-    """Ask the servers of a chain, and return the chain with what they are; see `ask`."""
-    backends = []
-    for backend in chain:
-        asked = to_ask(backend)
-        server = None if asked is None else ask(asked, http, cancellation)
-        backends.append(_with_server(backend, server))
-    return tuple(backends)
+    """Ask the local servers of a chain what they are, each once in the life of the process, and
+    return the chain with what they say. May raise CallEnded.
+    """
+    return driven(_questions(chain), lambda request: _page(request, http, cancellation))
 
 
 async def adiscovered(
     chain: Sequence[Backend], http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
 ) -> tuple[Backend, ...]:
     """Ask the servers of a chain from a task; see `discovered`."""
-    backends = []
+    return await adriven(_questions(chain), lambda request: _apage(request, http, cancellation))
+
+
+def _questions(chain: Sequence[Backend]) -> Generator[HttpRequest, Answer, tuple[Backend, ...]]:
+    """Ask for the pages of the servers that can be asked; return the chain with what is known of
+    them.
+    """
+    backends: list[Backend] = []
     for backend in chain:
-        asked = to_ask(backend)
-        server = None if asked is None else await aask(asked, http, cancellation)
-        backends.append(_with_server(backend, server))
+        if _can_be_asked(backend):
+            server = LEARNED.server_of(backend.places)
+            if server is None:
+                server = yield from inquiry(backend)
+                if server is not None:
+                    LEARNED.keep_server(backend.places, server)
+            if server is not None and server.name:  # or nobody knows its kind
+                backend = evolve(backend, server=server)
+        backends.append(backend)
     return tuple(backends)
 
 
-def _with_server(backend: Any, server: Server | None) -> Any:
-    """Return the backend with its server, or as it was if nobody knows the kind of the server."""
-    if server is None or not server.name:
-        return backend
-    return evolve(backend, server=server)
-
-
-def to_ask(backend: Backend) -> DiscoverableBackend | None:
-    """Return the backend if its server can be asked: a local one that speaks chat completions or
-    Responses.
+def _can_be_asked(backend: Backend) -> TypeGuard[DiscoverableBackend]:
+    """Tell whether its server can be asked: a local one that speaks chat completions or Responses,
+    and is not known yet.
     """
     if not isinstance(backend, DiscoverableBackend) or backend.server is not None:
-        return None
-    return backend if backend.is_local and backend.problem is None else None
+        return False
+    return backend.is_local and backend.problem is None
 
 
 def _limits(cancellation: Cancellation) -> AttemptLimits:
@@ -80,27 +79,6 @@ def _limits(cancellation: Cancellation) -> AttemptLimits:
 
 def _taken(status: int, body: bytearray) -> Answer:
     return bytes(body) if status == 200 and len(body) <= LARGEST_PAGE else b""
-
-
-def ask(
-    backend: DiscoverableBackend, http: OwnHttp | BorrowedHttp, cancellation: Cancellation
-) -> Server | None:
-    """Ask a server what it is, once in the life of the process; None if it does not answer. May
-    raise CallEnded.
-    """
-    return driven(_questions(backend), lambda request: _page(request, http, cancellation))
-
-
-def _questions(backend: DiscoverableBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, unless the process has asked this server before; return what it is, and
-    remember it.
-    """
-    server: Server | None = LEARNED.server_of(backend.places)
-    if server is None:
-        server = yield from inquiry(backend)
-        if server is not None:
-            LEARNED.keep_server(backend.places, server)
-    return server
 
 
 def _page(request: HttpRequest, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Answer:
@@ -121,13 +99,6 @@ def _page(request: HttpRequest, http: OwnHttp | BorrowedHttp, cancellation: Canc
         raise
     except Exception:  # the server may do anything; it stays unknown
         return None
-
-
-async def aask(
-    backend: DiscoverableBackend, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
-) -> Server | None:
-    """Ask a server what it is, from a task; see `ask`."""
-    return await adriven(_questions(backend), lambda request: _apage(request, http, cancellation))
 
 
 async def _apage(
