@@ -6,7 +6,7 @@ stand beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import frozen
@@ -56,6 +56,9 @@ _ALSO: Final[Mapping[str, str]] = {
 }
 """The server's field for other names of a parameter."""
 
+_COMMON: Final = ("response_format", "reasoning_effort", "tool_choice", "parallel_tool_calls")
+"""The common parameters that are no options, and stand in no request as they are."""
+
 
 def translated(parameters: Mapping[str, Any]) -> Body:
     """Return the parameters outside of `options`, translated to Ollama's.
@@ -63,13 +66,14 @@ def translated(parameters: Mapping[str, Any]) -> Body:
     Those that are in Ollama's form already win.
     """
     body: Body = {}
+    if chat_choice(parameters.get("tool_choice")) == "none":  # `_body` leaves out the tools then
+        body["tool_choice"] = "none"
+    body |= _effort(parameters.get("reasoning_effort"))
+    body |= _format(parameters.get("response_format")) or {}
     for name, value in parameters.items():
         is_option = name in OPTIONS or name in CAP_PARAMETERS or name == "options"
         if not is_option and name not in _COMMON:
             body[name] = value
-    for name, translate in _COMMON.items():
-        if parameters.get(name) is not None:
-            body = {**translate(parameters[name]), **body}
     return body
 
 
@@ -117,32 +121,10 @@ def _format(value: Any) -> Body | None:
     return {"format": schema} if isinstance(schema, Mapping) else None
 
 
-def _format_or_nothing(value: Any) -> Body:
-    return _format(value) or {}
-
-
 def _effort(value: Any) -> Body:
     if not isinstance(value, str) or value not in _EFFORTS:
         return {}
     return {"think": _EFFORTS[value]}
-
-
-def _choice(value: Any) -> Body:
-    """Return a tool choice if it forbids tools, which `_body` then leaves out."""
-    return {"tool_choice": "none"} if chat_choice(value) == "none" else {}
-
-
-def _nothing(value: Any) -> Body:
-    return {}
-
-
-_COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
-    "response_format": _format_or_nothing,
-    "reasoning_effort": _effort,
-    "tool_choice": _choice,
-    "parallel_tool_calls": _nothing,
-}
-"""What translates each common parameter that is no option."""
 
 
 @hides_arguments
