@@ -29,6 +29,8 @@ from rungwise.adapters.cli.shared_options import (
     TOKENS,
     TOOLS,
     HeadedCommand,
+    file_option,
+    flag_option,
     moment,
     prices_option,
     returns_option,
@@ -74,17 +76,14 @@ DEADLINE_OPTION: Final = click.option(
     help="When the call or turn must end at the latest: a time in RFC 3339, as in "
     "2030-01-31T18:00:00Z, or seconds from now, as in 30s.",
 )
-DISCOVER_OPTION: Final = click.option(
+DISCOVER_OPTION: Final = flag_option(
     "--discover",
-    is_flag=True,
     help="First ask self-hosted chat-completions servers what they are, to continue cut texts in "
     "their own way.",
 )
-JOURNAL_OPTION: Final = click.option(
+JOURNAL_OPTION: Final = file_option(
     "--journal",
     "journal_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write the journal of the call or turn to this file as JSON, however it ends. It holds "
     "no texts and no keys.",
 )
@@ -124,16 +123,10 @@ JOURNAL_OPTION: Final = click.option(
 )
 @under(
     "Output",
-    click.option("-v", "--verbose", is_flag=True, help="Show the arguments and results of tools."),
-    click.option(
-        "--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming."
-    ),
-    click.option(
-        "--newline", is_flag=True, help="End the last line of the answer in a pipe or file, too."
-    ),
-    click.option(
-        "--json", "as_json", is_flag=True, help="Write one JSON object instead of the text."
-    ),
+    flag_option("-v", "--verbose", help="Show the arguments and results of tools."),
+    flag_option("--no-stream", help="Ask for the whole reply at once, without streaming."),
+    flag_option("--newline", help="End the last line of the answer in a pipe or file, too."),
+    flag_option("--json", "as_json", help="Write one JSON object instead of the text."),
     JOURNAL_OPTION,
 )
 @click.pass_context

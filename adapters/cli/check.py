@@ -14,6 +14,8 @@ from rungwise.adapters.cli.output import bad_input, put
 from rungwise.adapters.cli.shared_options import (
     TOKENS,
     TOOLS,
+    file_option,
+    flag_option,
     read_json,
     returns_option,
     system_option,
@@ -34,23 +36,18 @@ _OWN: Final = ("model", "stream", "stream_options")
 )
 @click.argument("prompt", default="Hello", callback=text)
 @chain_options
-@click.option(
+@file_option(
     "--request",
     "request_file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
+    exists=True,
     help="A request in JSON instead of PROMPT: a chat-completions body, or a list of messages.",
 )
 @system_option
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap.")
 @click.option("--tools", type=TOOLS, metavar="module:NAME", help="Tools, as for rungwise ask.")
-@click.option("--image", "has_image", is_flag=True, help="Pretend that the prompt holds a picture.")
+@flag_option("--image", "has_image", help="Pretend that the prompt holds a picture.")
 @returns_option
-@click.option(
-    "--discover",
-    is_flag=True,
-    help="Ask self-hosted servers what they are; these requests are sent.",
-)
+@flag_option("--discover", help="Ask self-hosted servers what they are; these requests are sent.")
 def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     """List for each backend whether it can be used, what it would lose of the request, and what is
     unknown.

@@ -9,7 +9,7 @@ import click
 
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_out
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
-from rungwise.adapters.cli.shared_options import choice_option, output_option
+from rungwise.adapters.cli.shared_options import choice_option, folder_option, output_option
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -39,19 +39,8 @@ if TYPE_CHECKING:
     "hidden.",
 )
 @output_option
-@click.option(
-    "--write",
-    "write_to",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write all files to DIR.",
-)
-@click.option(
-    "--check",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="DIR",
-    help="List the files in DIR that are out of date.",
-)
+@folder_option("--write", "write_to", help="Write all files to DIR.")
+@folder_option("--check", exists=True, help="List the files in DIR that are out of date.")
 def diagram(
     policy: Policy | TurnPolicy | None,
     turn: bool,

@@ -15,6 +15,8 @@ from rungwise.adapters.cli.shared_options import (
     BACKENDS,
     TOKENS,
     choice_option,
+    file_option,
+    flag_option,
     max_tokens_option,
     output_option,
     prices_option,
@@ -56,18 +58,14 @@ def _remember(
     "--input-tokens", type=TOKENS, metavar="N", help="The tokens of the prompt, for the cost."
 )
 @prices_option("at every backend")
-@click.option(
+@file_option(
     "--journal",
     "journals",
     multiple=True,
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="The journal of a past call or turn: what would it have done? Repeatable.",
 )
-@click.option(
+@file_option(
     "--rates",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Add what calls will probably come to: rates in TOML, with backends and prices of their "
     "own.",
 )
@@ -77,21 +75,19 @@ def _remember(
     help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a "
     "pull request.  [default: by the suffix of FILE, or text]",
 )
-@click.option("--markdown", is_flag=True, help="Short for --format markdown.")
+@flag_option("--markdown", help="Short for --format markdown.")
 @choice_option(
     "--view",
     ("hub", "ladder"),
     "For a picture: the states and the transitions between them; or the order of guards.",
 )
 @output_option
-@click.option(
+@flag_option(
     "--fail-if-dearer",
-    is_flag=True,
     help="Exit with 1 if a worst case is higher now, or no longer bounded.",
 )
-@click.option(
+@flag_option(
     "--fail-if-worse",
-    is_flag=True,
     help="Exit with 1 if calls end worse now after some trouble: an answer (done) is better than "
     "less than a whole one (salvaged, partial), and that than an error (any other outcome).",
 )

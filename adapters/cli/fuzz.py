@@ -25,7 +25,12 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
-from rungwise.adapters.cli.shared_options import output_option, prices_option
+from rungwise.adapters.cli.shared_options import (
+    file_option,
+    flag_option,
+    output_option,
+    prices_option,
+)
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -66,22 +71,15 @@ REFRESH_SECONDS: Final = 0.1  # between two states of the bar
     show_default=True,
     help="The length of the chain.",
 )
-@click.option(
+@flag_option(
     "--over-http",
-    is_flag=True,
     help="Use a real server on loopback; a tenth of the calls get hostile bytes.",
 )
-@click.option(
-    "--hostile",
-    is_flag=True,
-    help="Use a server on loopback that sends hostile bytes to every call.",
-)
+@flag_option("--hostile", help="Use a server on loopback that sends hostile bytes to every call.")
 @prices_option("at every backend")
 @output_option
-@click.option(
+@file_option(
     "--unreached",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Write to a file what was never reached: rows, guards, and rows in succession.",
 )
 def fuzz(

@@ -11,7 +11,7 @@ import orjson
 from attrs import asdict, frozen
 
 from rungwise.adapters.cli.output import aligned, bad_input, live, note, one_line, put
-from rungwise.adapters.cli.shared_options import duration, store_option
+from rungwise.adapters.cli.shared_options import duration, flag_option, store_option
 from rungwise.adapters.stores.redis_values import BY_HAND
 from rungwise.fsm.health.health import BackendHealth, Health
 from rungwise.fsm.health.quota import MINUTE
@@ -53,8 +53,8 @@ class BackendLine:
     short_help="Show which backends are down, as the processes that share a store remember it."
 )
 @store_option(required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--watch", is_flag=True, help="Renew the table each second, until Ctrl-C.")
+@flag_option("--json", "as_json", help="Print JSON.")
+@flag_option("--watch", help="Renew the table each second, until Ctrl-C.")
 @click.option(
     "--open", "opened", metavar="BACKEND", help="Let calls pass over this backend, with --for."
 )

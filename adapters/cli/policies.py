@@ -11,7 +11,7 @@ import attrs
 import click
 
 from rungwise.adapters.cli.chains import FILES
-from rungwise.adapters.cli.shared_options import IN_PYTHON, import_named
+from rungwise.adapters.cli.shared_options import IN_PYTHON, flag_option, import_named
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError
@@ -177,9 +177,8 @@ POLICY: Final = _PolicyParameter()
 TOOLS_POLICY: Final = _ToolsPolicyParameter()
 EITHER: Final = _EitherParameter()
 EITHER_OR_DEFAULT: Final = _EitherOrDefaultParameter()
-turn_option: Final = click.option(
+turn_option: Final = flag_option(
     "--turn",
-    is_flag=True,
     is_eager=True,  # so that it is known when a file is read
     help="Read the file as the policy of a turn, with that of its calls in [call]; without a "
     "file, use the default.",

@@ -13,7 +13,12 @@ import click
 
 from rungwise.adapters.cli.backends import VARIABLE, clients_in
 from rungwise.adapters.cli.output import bad_input, complain, note
-from rungwise.adapters.cli.shared_options import number_option, store_option
+from rungwise.adapters.cli.shared_options import (
+    flag_option,
+    folder_option,
+    number_option,
+    store_option,
+)
 from rungwise.adapters.cli.workers.http_server import run_workers, serve_app
 from rungwise.fsm.values.files import toml_of_file
 
@@ -35,11 +40,10 @@ if TYPE_CHECKING:
     help="The environment variable that holds the key that clients must show. Required to listen "
     "on any address but those of this machine.",
 )
-@click.option(
+@folder_option(
     "--keys",
     "key_folder",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="DIR",
+    exists=True,
     help="A folder of files ending in .toml with tables [key.NAME], as CHAINS may have them; read "
     "again when they change.",
 )
@@ -80,9 +84,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long running calls may take to end after SIGTERM.",
 )
-@click.option(
-    "--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back."
-)
+@flag_option("--hold", help="Keep streamed text until it is final, so that none is taken back.")
 @click.option(
     "--ping",
     type=click.FloatRange(0, 3600),
@@ -92,18 +94,9 @@ if TYPE_CHECKING:
     help="After how long a silence a stream sends a sign of life, so that no load balancer cuts "
     "it; 0 for never.",
 )
-@click.option(
-    "--forward",
-    is_flag=True,
-    help="Forward all other requests, with a backend's key.",
-)
+@flag_option("--forward", help="Forward all other requests, with a backend's key.")
 @store_option()
-@click.option(
-    "--journals",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Keep the journal of each call here.",
-)
+@folder_option("--journals", help="Keep the journal of each call here.")
 def proxy(
     chains: str,
     host: str,

@@ -58,6 +58,23 @@ TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)
 
 
+def flag_option(*names: str, **more: Any) -> Callable[[Any], Any]:
+    """Make an option that takes no value."""
+    return click.option(*names, is_flag=True, **more)
+
+
+def file_option(*names: str, exists: bool = False, **more: Any) -> Callable[[Any], Any]:
+    """Make an option that names a file, which must exist already or not."""
+    kind = click.Path(exists=exists, dir_okay=False)
+    return click.option(*names, type=kind, metavar="FILE", **more)
+
+
+def folder_option(*names: str, exists: bool = False, **more: Any) -> Callable[[Any], Any]:
+    """Make an option that names a folder, which must exist already or not."""
+    kind = click.Path(exists=exists, file_okay=False)
+    return click.option(*names, type=kind, metavar="DIR", **more)
+
+
 def store_option(*, required: bool = False) -> Callable[[Any], Any]:
     """Return the option `--store` of a command."""
     return click.option(
@@ -79,9 +96,7 @@ def text(context: click.Context, parameter: click.Parameter, value: str | None) 
         raise click.BadParameter("it is not UTF-8 text: convert it first") from None
 
 
-output_option: Final = click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
-)
+output_option: Final = file_option("-o", "--output", help="Write to a file.")
 system_option: Final = click.option(
     "--system", metavar="TEXT", callback=text, help="The system message."
 )

@@ -30,6 +30,8 @@ from rungwise.adapters.cli.shared_options import (
     BACKENDS,
     IN_PYTHON,
     MOST_TOKENS,
+    flag_option,
+    folder_option,
     max_tokens_option,
     prices_option,
 )
@@ -227,24 +229,16 @@ def name_of(worst: WorstScript) -> str:
     help="The input tokens of a request.",
 )
 @prices_option("from every backend")
-@click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
-@click.option(
+@flag_option("--json", "as_json", help="Write the certificate as JSON.")
+@flag_option(
     "--exhaustive",
-    is_flag=True,
     help="Walk with the policy's own limits: a minute, or many minutes with several backends.",
 )
-@click.option(
+@folder_option(
     "--scripts",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
     help="Write each worst case to this folder as a script for `rungwise serve`.",
 )
-@click.option(
-    "--coq",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write the table and the theory to this folder, for Coq to prove.",
-)
+@folder_option("--coq", help="Write the table and the theory to this folder, for Coq to prove.")
 def verify(
     policy: Policy | TurnPolicy | None,
     turn: bool,

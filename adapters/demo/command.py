@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from rungwise.adapters.cli.output import is_terminal, put
-from rungwise.adapters.cli.shared_options import choice_option
+from rungwise.adapters.cli.shared_options import choice_option, flag_option
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.wires.registry import APIS
 
@@ -36,11 +36,10 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     metavar="NAME",
     help=f"Run this scenario; may be repeated.  [default: the first {FIRST}]",
 )
-@click.option("--all", "runs_all", is_flag=True, help="Run all scenarios.")
+@flag_option("--all", "runs_all", help="Run all scenarios.")
 @choice_option("--api", tuple(APIS), "The protocol to ask the providers in.")
-@click.option(
+@flag_option(
     "--list",
-    is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_list,

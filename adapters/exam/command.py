@@ -18,7 +18,7 @@ from rungwise.adapters.cli.output import (
     write_out,
     writing,
 )
-from rungwise.adapters.cli.shared_options import IN_PYTHON, duration
+from rungwise.adapters.cli.shared_options import IN_PYTHON, duration, flag_option
 from rungwise.adapters.exam.grades import GRADES, Grade
 
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
     metavar="N",
     help="Play the first N cases that fit the program.",
 )
-@click.option(
+@flag_option(
     "--walks",
-    is_flag=True,
     help="Take the cases from sequences of faults that are made from Rungwise's own machine.",
 )
 @click.option(
@@ -129,7 +128,7 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
     callback=_instead,
     help="Print how a gateway finds the provider.",
 )
-@click.option("--json", "json_output", is_flag=True, help="Print JSON instead of a table.")
+@flag_option("--json", "json_output", help="Print JSON instead of a table.")
 @click.option(
     "--output",
     "-o",
@@ -141,14 +140,7 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
 @click.option(
     "--journal", metavar="DIR", help="Write the bytes of each case into this folder, without keys."
 )
-@click.option(
-    "--list",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_instead,
-    help="List the cases.",
-)
+@flag_option("--list", is_eager=True, expose_value=False, callback=_instead, help="List the cases.")
 def exam(
     names: tuple[str, ...],
     count: int,

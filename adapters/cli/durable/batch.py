@@ -24,7 +24,12 @@ from rungwise.adapters.cli.output import (
     progress_bar,
     writing,
 )
-from rungwise.adapters.cli.shared_options import WantedParameter, number_option
+from rungwise.adapters.cli.shared_options import (
+    WantedParameter,
+    file_option,
+    flag_option,
+    number_option,
+)
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -35,11 +40,10 @@ SLOWEST: Final = 3  # how many of the slowest calls the summary names
 LINE_BY_LINE: Final = 1  # how `open` buffers
 LONGEST_HOLDER: Final = 300  # characters that are shown of who holds an output
 
-CONFIG_OPTION: Final = click.option(
+CONFIG_OPTION: Final = file_option(
     "--config",
     required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
+    exists=True,
     help="A TOML file with a policy and chains, as `rungwise proxy` takes it.",
 )
 CHAIN_OPTION: Final = click.option(
@@ -59,9 +63,7 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
 @click.argument("prompts", type=click.Path(exists=True, dir_okay=False))
 @CONFIG_OPTION
 @CHAIN_OPTION
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file for answers."
-)
+@file_option("-o", "--output", help="The file for answers.")
 @database_option(
     "The database of the calls: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]"
 )
@@ -84,17 +86,15 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
     help="The most that all calls of this batch may cost together, in every run and on every "
     "machine.",
 )
-@click.option(
+@flag_option(
     "--as-completed",
     "in_order",
-    is_flag=True,
     callback=lambda context, parameter, value: not value,
     help="Write each answer as soon as it is there, in any order.",
 )
-@click.option("--retry-failed", is_flag=True, help="Run those again that have failed.")
-@click.option(
+@flag_option("--retry-failed", help="Run those again that have failed.")
+@flag_option(
     "--enqueue",
-    is_flag=True,
     help="Leave the calls to `rungwise worker`; the same command without it waits for the answers.",
 )
 def batch(

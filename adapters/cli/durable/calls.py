@@ -6,18 +6,16 @@ import click
 
 from rungwise.adapters.cli.durable.batch import database_option
 from rungwise.adapters.cli.output import aligned, bad_input, counted, note, put
-from rungwise.adapters.cli.shared_options import duration, number_option
+from rungwise.adapters.cli.shared_options import duration, flag_option, number_option
 
 
 @click.command(short_help="List the durable calls of a database, or explain one.")
 @click.argument("id", required=False)
 @database_option("The database: sqlite:///FILE or postgresql://...", required=True)
-@click.option("--failed", is_flag=True, help="Only those that have ended without a success.")
+@flag_option("--failed", help="Only those that have ended without a success.")
 @number_option("--limit", 100, (1, 100_000), "The newest so many.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON: a list of calls, or the journal of one."
-)
-@click.option("--delete", is_flag=True, help="Delete the calls that ended before --older-than.")
+@flag_option("--json", "as_json", help="Print JSON: a list of calls, or the journal of one.")
+@flag_option("--delete", help="Delete the calls that ended before --older-than.")
 @click.option(
     "--older-than",
     "age",

@@ -9,7 +9,7 @@ import click
 
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, safe, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY
-from rungwise.adapters.cli.shared_options import BACKENDS, choice_option, output_option
+from rungwise.adapters.cli.shared_options import BACKENDS, choice_option, flag_option, output_option
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.files import bytes_of_file
@@ -28,9 +28,7 @@ Form = Literal["html", "svg", "mermaid", "text", "steps"]
     metavar=METAVAR,
     help="The policy of the call, if it has a table of your own.",
 )
-@click.option(
-    "--play", is_flag=True, help="Write a page on which you play the machine of a POLICY instead."
-)
+@flag_option("--play", help="Write a page on which you play the machine of a POLICY instead.")
 @click.option(
     "--format",
     type=click.Choice(get_args(Form)),

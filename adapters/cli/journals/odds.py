@@ -14,7 +14,7 @@ from rungwise.adapters.cli.durable.batch import database_option
 from rungwise.adapters.cli.journals.stats import count_journals
 from rungwise.adapters.cli.output import bad_input, check_writable, note, put, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, METAVAR, default_of, turn_option
-from rungwise.adapters.cli.shared_options import output_option
+from rungwise.adapters.cli.shared_options import flag_option, output_option
 from rungwise.fsm.analysis.odds.counted import RatesCount
 from rungwise.fsm.analysis.odds.odds import odds as odds_of
 from rungwise.fsm.analysis.odds.prism import prism_of
@@ -42,7 +42,7 @@ from rungwise.fsm.turn.policy import TurnPolicy
     help="Compare with an older policy against the same rates.",
 )
 @turn_option
-@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
+@flag_option("--json", "as_json", help="Print every figure as JSON.")
 @click.option(
     "--format", type=click.Choice(["prism"]), help="Write the Markov chain, for PRISM and Storm."
 )

@@ -20,7 +20,7 @@ from rungwise.adapters.cli.output import (
     put,
     write_out,
 )
-from rungwise.adapters.cli.shared_options import output_option
+from rungwise.adapters.cli.shared_options import flag_option, output_option
 from rungwise.fsm.analysis.stats.counts import Stats
 from rungwise.fsm.analysis.stats.shown import FORMS
 from rungwise.fsm.call.run.call_journal import Journal
@@ -35,7 +35,7 @@ LINES: Final = (".jsonl", ".ndjson")
 @click.command(short_help="Count how recorded calls went, by day and model: tables, or a chart.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True), metavar="[JOURNALS]...")
 @database_option("Count the durable calls of a database: sqlite:///FILE or postgresql://...")
-@click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
+@flag_option("--json", "as_json", help="Print every number as JSON.")
 @output_option
 def stats(
     paths: tuple[str, ...],

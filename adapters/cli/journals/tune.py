@@ -26,7 +26,7 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.policies import METAVAR, POLICY
-from rungwise.adapters.cli.shared_options import duration, number_option, output_option
+from rungwise.adapters.cli.shared_options import duration, flag_option, number_option, output_option
 from rungwise.fsm.analysis.odds.candidates import WRITTEN, Candidate, Targets, Tuned
 from rungwise.fsm.analysis.odds.rates import Rates
 from rungwise.fsm.analysis.odds.tune import CANDIDATES
@@ -75,7 +75,7 @@ with the one that you have before you use it, and count the rates again afterwar
     help="The mean cost of a call at most.",
 )
 @number_option("--candidates", CANDIDATES, (1, 100_000), "How many policies are tried at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print the front with every figure as JSON.")
+@flag_option("--json", "as_json", help="Print the front with every figure as JSON.")
 @output_option
 def tune(
     policy: Policy | None,
