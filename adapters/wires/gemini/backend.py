@@ -5,24 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any, Final
+from types import ModuleType
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.wires.endpoint import Endpoint, is_token, read_url
+from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.gemini import parameters as gemini
+from rungwise.adapters.wires.gemini.google import GoogleBackend
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
-from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
+from rungwise.adapters.wires.http_backend import ARGUMENTS
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
-from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.replies.parts import Message, ToolResult
 from rungwise.fsm.values.checks import explains_names
-from rungwise.fsm.values.secret import Secret, hides_arguments
+from rungwise.fsm.values.secret import hides_arguments
 
 DUMMY: Final = "skip_thought_signature_validator"
 """What stands for a missing signature of a function call.
@@ -126,7 +128,7 @@ _METHOD: Final = re.compile(
 @hides_arguments
 @explains_names(ARGUMENTS)
 @frozen
-class Gemini(HttpBackend):
+class Gemini(GoogleBackend):
     """Speak generateContent with one model of Google's.
 
     On Vertex AI, `base_url` is
@@ -154,6 +156,7 @@ class Gemini(HttpBackend):
     FORM = GEMINI
     RESERVED = gemini.RESERVED
     REFUSES = (gemini.refuse_own,)
+    PARAMETERS: ClassVar[ModuleType] = gemini
 
     def _read_endpoint(self) -> Endpoint:
         endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
@@ -161,20 +164,6 @@ class Gemini(HttpBackend):
         rest = [(name, value) for name, value in parse_qsl(endpoint.query[1:]) if name != "alt"]
         query = f"?{urlencode(rest)}" if rest else ""
         return evolve(endpoint, query=query)
-
-    @classmethod
-    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol lacks, each with the reason."""
-        losses: dict[str, str] = {}
-        if parameters.get("parallel_tool_calls") is False:
-            losses["parallel_tool_calls"] = "Gemini has no switch for it"
-        format = parameters.get("response_format")
-        if format is not None and not gemini.format_of(format):
-            losses["response_format"] = "its type must be text, json_object or json_schema"
-        choice = parameters.get("tool_choice")
-        if choice is not None and not gemini.choice_of(choice):
-            losses["tool_choice"] = "it names no mode and no function"
-        return losses
 
     def _contents(self, send: Send, form: Form) -> tuple[list[Any], list[PlainMessage]]:
         """Return the parts of the system prompt, and the contents."""
@@ -220,16 +209,6 @@ class Gemini(HttpBackend):
     def shapes(self) -> Form:
         """Return the form for this model."""
         return form_for(self.model)
-
-    def _unsupported(self, request: Request) -> Mapping[str, str]:
-        effort = self._parameters_of(request).get("reasoning_effort")
-        lost_effort = gemini.lost_effort(effort, gemini.traits_of(self.model))
-        return {**super()._unsupported(request), **lost_effort}
-
-    def _credentials(self, key: Secret) -> dict[str, str]:
-        if is_token(key):
-            return super()._credentials(key)
-        return {"x-goog-api-key": key.reveal()}
 
     def _url(self, *, stream: bool) -> str:
         model = self.model if "/" in self.model else f"models/{self.model}"

@@ -189,25 +189,13 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
         request.refuse_above_one(config, place, ("n", "candidateCount", "candidate_count"))
 
 
-def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
-    """Return why a model does not get a reasoning effort, or what it gets instead.
-
-    Nothing if it gets the effort as it is.
+def sent_effort(effort: Any, model: str) -> str | None:
+    """Return what an effort is sent as: a level, or the plainest effort with as many tokens; None
+    if the model does not take it.
     """
-    if effort is None:
-        return {}
-    if not traits.thinking:
-        return {"reasoning_effort": "this model takes none"}
-    if not isinstance(effort, str) or effort not in traits.thinking:
-        return {"reasoning_effort": f"it must be one of {', '.join(traits.thinking)}"}
-    sent = _as_sent(effort, traits.thinking)
-    if sent == effort:
-        return {}
-    return {f"reasoning_effort {effort}": f"it is sent as {sent}"}
-
-
-def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what an effort is sent as: a level, or the plainest effort with as many tokens."""
+    thinking = traits_of(model).thinking
+    if not isinstance(effort, str) or effort not in thinking:
+        return None
     sent = thinking[effort]
     if "thinkingLevel" in sent:
         return str(sent["thinkingLevel"]).lower()
@@ -246,13 +234,14 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
     return body
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
-    """Return the parameters of two bodies; the second wins, also within the `generationConfig`."""
+def merged(first: Mapping[str, Any], second: Mapping[str, Any], place: str = _CONFIG[0]) -> Body:
+    """Return the parameters of two bodies; the second wins, also within the `generationConfig`,
+    which stands at a place.
+    """
     both = {**first, **second}
-    config = dict(first.get(_CONFIG[0], {}))
-    config |= second.get(_CONFIG[0], {})
+    config = {**mapping_of(first.get(place)), **mapping_of(second.get(place))}
     if config:
-        both[_CONFIG[0]] = config
+        both[place] = config
     return both
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import ClassVar
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.endpoint import is_token
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.http_backend import ARGUMENTS, HttpBackend
+from rungwise.adapters.wires.gemini.google import GoogleBackend
+from rungwise.adapters.wires.gemini.parameters import merged
+from rungwise.adapters.wires.http_backend import ARGUMENTS
 from rungwise.adapters.wires.interactions import parameters as interactions
 from rungwise.adapters.wires.interactions.parameters import CAP, PLACE
 from rungwise.adapters.wires.interactions.shapes import INTERACTIONS
@@ -17,16 +18,16 @@ from rungwise.adapters.wires.interactions.stream import InteractionsDecoder
 from rungwise.adapters.wires.plain.parts import mapping_of, text_of_blocks
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
-from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import explains_names, is_flag, must
-from rungwise.fsm.values.secret import Secret, hides_arguments
+from rungwise.fsm.values.secret import hides_arguments
 
 
 @hides_arguments
 @explains_names(ARGUMENTS)
 @frozen
-class GeminiInteractions(HttpBackend):
+class GeminiInteractions(GoogleBackend):
     """Speak Gemini's Interactions with one model of Google's.
 
     The provider stores nothing: each request carries the conversation, with the thoughts of this
@@ -56,6 +57,7 @@ class GeminiInteractions(HttpBackend):
     FORM = INTERACTIONS
     RESERVED = interactions.RESERVED
     REFUSES = (interactions.refuse_own,)
+    PARAMETERS: ClassVar[ModuleType] = interactions
     AFTER = "last_event_id"
 
     background: bool = field(default=False, kw_only=True, validator=must("True or False", is_flag))
@@ -66,29 +68,6 @@ class GeminiInteractions(HttpBackend):
             raise ConfigurationError(
                 "background: Vertex AI has other requests for it; leave it out"
             )
-
-    @classmethod
-    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol lacks, each with the reason."""
-        losses: dict[str, str] = {}
-        if parameters.get("parallel_tool_calls") is False:
-            losses["parallel_tool_calls"] = "Gemini has no switch for it"
-        format = parameters.get("response_format")
-        if format is not None and interactions.format_of(format) is None:
-            losses["response_format"] = "its type must be text, json_object or json_schema"
-        choice = parameters.get("tool_choice")
-        if choice is not None and interactions.choice_of(choice) is None:
-            losses["tool_choice"] = "it names no mode and no function"
-        return losses
-
-    def _unsupported(self, request: Request) -> Mapping[str, str]:
-        effort = self._parameters_of(request).get("reasoning_effort")
-        return {**super()._unsupported(request), **interactions.lost_effort(effort, self.model)}
-
-    def _credentials(self, key: Secret) -> dict[str, str]:
-        if is_token(key):
-            return super()._credentials(key)
-        return {"x-goog-api-key": key.reveal()}
 
     def _input(self, send: Send) -> tuple[str, list[PlainMessage]]:
         """Return the system prompt, and the steps."""
@@ -109,7 +88,7 @@ class GeminiInteractions(HttpBackend):
         own = interactions.placed(self.parameters, self.model)
         asked = interactions.placed(send.parameters, self.model)
         body: Body = {"model": self.model, "stream": stream, "store": False}
-        body |= interactions.merged(own, asked)
+        body |= merged(own, asked, PLACE)
         if self.keeps_for(send):
             body["background"] = True
             body["store"] = True

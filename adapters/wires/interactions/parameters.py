@@ -64,8 +64,8 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
         raise ConfigurationError(f"{where}[{PLACE!r}] cannot set {CAP!r}: {_CAP}")
 
 
-def level_of(effort: Any, model: str) -> str | None:
-    """Return the level at which a model thinks for an effort; None if it takes none."""
+def sent_effort(effort: Any, model: str) -> str | None:
+    """Return the level at which a model thinks for an effort; None if it does not take it."""
     thinking = gemini.traits_of(model).thinking
     if not isinstance(effort, str) or effort not in thinking:
         return None
@@ -73,28 +73,12 @@ def level_of(effort: Any, model: str) -> str | None:
     return str(level).lower()
 
 
-def lost_effort(effort: Any, model: str) -> dict[str, str]:
-    """Return why a model does not get a reasoning effort, or what it gets instead.
-
-    Nothing if it gets the effort as it is.
-    """
-    if effort is None:
-        return {}
-    level = level_of(effort, model)
-    thinking = gemini.traits_of(model).thinking
-    if not thinking:
-        return {"reasoning_effort": "this model takes none"}
-    if level is None:
-        return {"reasoning_effort": f"it must be one of {', '.join(thinking)}"}
-    return {} if level == effort else {f"reasoning_effort {effort}": f"it is sent as {level}"}
-
-
 def lowered(body: Body, model: str) -> None:
     """Ask for less reasoning than the body does, where the model can."""
     config = mapping_of(body.get(PLACE))
     now = str(config.get("thinking_level", "")).lower()
     effort = "minimal" if now in ("low", "minimal") else "low"
-    level = level_of(effort, model)
+    level = sent_effort(effort, model)
     if level is not None:
         body[PLACE] = {**config, "thinking_level": level}
 
@@ -113,7 +97,7 @@ def placed(parameters: Mapping[str, Any], model: str) -> Body:
         if name == "stop":
             config["stop_sequences"] = [value] if isinstance(value, str) else value
         elif name == "reasoning_effort":
-            level = level_of(value, model)
+            level = sent_effort(value, model)
             if level is not None:
                 config["thinking_level"] = level
         elif name == "tool_choice":
@@ -132,15 +116,6 @@ def placed(parameters: Mapping[str, Any], model: str) -> Body:
     if config:
         body[PLACE] = config
     return body
-
-
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
-    """Return two bodies as one; the second wins, also within `generation_config`."""
-    config = {**mapping_of(first.get(PLACE)), **mapping_of(second.get(PLACE))}
-    both = {**first, **second}
-    if config:
-        both[PLACE] = config
-    return both
 
 
 def format_of(value: Any) -> Any:
