@@ -297,11 +297,31 @@ def _prepared_turn(
 
     Arguments:
         client, policy: run it.
-        asked, request: what it is asked.
+        asked: what `asked_of_turn` wrote.
+        request: what it is asked.
         modules: hold the functions that it may name.
-        settings: its verdicts, what it returns, and its deadline.
+        settings: its `verdict`, what it `returns`, and its `deadline`.
+
+    Raises:
+        ConfigurationError: a function cannot be imported.
     """
-    planned = new_turn(client, asked, request, policy, modules, **settings)
+    options: Any = {"policy": policy, "approvals": asked["approvals"]}
+    options["verdict"] = settings.pop("verdict")
+    for name in FUNCTIONS:
+        if name in asked:
+            options[name] = modules.found(asked[name], f"the {name}")
+    if asked["tools"] is not None:
+        options["tools"] = [_read_tool(plain, modules) for plain in asked["tools"]]
+    runtime = client.runtime
+    planned = Planned.of(
+        request,
+        options,
+        runtime.chain,
+        runtime.policy,
+        runtime.compactor,
+        RecordedTurn,
+        **{**runtime.call_options, **settings},
+    )
     turn = planned.turn
     assert isinstance(turn, RecordedTurn)
 
@@ -334,47 +354,6 @@ def asked_of_turn(options: Mapping[str, Any], modules: Modules) -> Plain:
         if options.get(name) is not None:
             plain[name] = modules.path_of(options[name], f"the {name} of a durable turn")
     return plain
-
-
-def new_turn(
-    client: Client,
-    asked: Plain,
-    request: Request,
-    policy: TurnPolicy,
-    modules: Modules,
-    **settings: Any,
-) -> Planned:
-    """Return a turn that has not begun.
-
-    Arguments:
-        client, policy: run it.
-        asked: what `asked_of_turn` wrote.
-        request: what it is asked.
-        modules: hold the functions that it may name.
-        settings: its `verdict`, what it `returns`, and its `deadline`.
-
-    Raises:
-        ConfigurationError: a function cannot be imported.
-    """
-    options: Any = {}
-    for name in FUNCTIONS:
-        if name in asked:
-            options[name] = modules.found(asked[name], f"the {name}")
-    if asked["tools"] is not None:
-        options["tools"] = [_read_tool(plain, modules) for plain in asked["tools"]]
-    options["policy"] = policy
-    options["approvals"] = asked["approvals"]
-    options["verdict"] = settings.pop("verdict")
-    runtime = client.runtime
-    return Planned.of(
-        request,
-        options,
-        runtime.chain,
-        runtime.policy,
-        runtime.compactor,
-        RecordedTurn,
-        **{**runtime.call_options, **settings},
-    )
 
 
 def _plain_tool(tool: Tool, modules: Modules) -> Plain:
