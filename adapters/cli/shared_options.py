@@ -167,14 +167,14 @@ def choice_option(
 
 
 def number_option(
-    name: str, default: int, ends: tuple[int, int], help: str
+    name: str, default: int, ends: tuple[int, int | None], help: str
 ) -> Callable[[Any], Any]:
     """Make an option that takes a whole number.
 
     Arguments:
         name: the option.
         default: its default.
-        ends: the smallest and the largest number.
+        ends: the smallest and the largest number; None for no largest one.
         help: what the help says.
     """
     kind = click.IntRange(*ends)

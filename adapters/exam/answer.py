@@ -22,12 +22,12 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def begun(text: str, answer: str = ANSWER) -> str:
+def begun(text: str) -> str:
     """Return the longest beginning of the answer that stands in a text; "" for fewer words than
     `FEWEST`.
     """
     text = plain(text)
-    words = answer.split()
+    words = ANSWER.split()
     for count in range(len(words), FEWEST - 1, -1):
         beginning = " ".join(words[:count])
         if beginning in text:
@@ -35,9 +35,9 @@ def begun(text: str, answer: str = ANSWER) -> str:
     return ""
 
 
-def times_begun(text: str, answer: str = ANSWER) -> int:
+def times_begun(text: str) -> int:
     """Count how often a text begins with the answer, whole or not."""
-    return plain(text).count(" ".join(answer.split()[:FEWEST]))
+    return plain(text).count(" ".join(ANSWER.split()[:FEWEST]))
 
 
 def rest_of(said: str, answer: str = ANSWER) -> str:

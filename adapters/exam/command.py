@@ -18,7 +18,7 @@ from rungwise.adapters.cli.output import (
     write_out,
     writing,
 )
-from rungwise.adapters.cli.shared_options import IN_PYTHON, duration, flag_option
+from rungwise.adapters.cli.shared_options import IN_PYTHON, duration, flag_option, number_option
 from rungwise.adapters.exam.grades import GRADES, Grade
 
 if TYPE_CHECKING:
@@ -59,15 +59,7 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
 @click.option(
     "--case", "names", multiple=True, metavar="NAME", help="Play this case; may be repeated."
 )
-@click.option(
-    "--cases",
-    "count",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Play the first N cases that fit the program.",
-)
+@number_option("--cases", 20, (1, None), "Play the first N cases that fit the program.")
 @flag_option(
     "--walks",
     help="Take the cases from sequences of faults that are made from Rungwise's own machine.",
@@ -82,14 +74,7 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
 @click.option(
     "--budget", callback=duration, metavar="SECONDS", help="Begin no case after so long, as 60s."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=AT_ONCE,
-    show_default=True,
-    metavar="N",
-    help="Run N cases side by side.",
-)
+@number_option("--jobs", AT_ONCE, (1, 64), "Run N cases side by side.")
 @click.option(
     "--env",
     "passed",
@@ -143,7 +128,7 @@ def _instead(context: click.Context, parameter: click.Parameter, value: Any) -> 
 @flag_option("--list", is_eager=True, expose_value=False, callback=_instead, help="List the cases.")
 def exam(
     names: tuple[str, ...],
-    count: int,
+    cases: int,
     walks: bool,
     budget: float | None,
     jobs: int,
@@ -192,7 +177,7 @@ def exam(
             play,
             names=names,
             pool=_walks() if walks else (),
-            count=count,
+            count=cases,
             budget=budget,
             at_once=1 if examined["gateway"] else jobs,
             finished=_tell,
