@@ -228,14 +228,9 @@ def _show(changes: PolicyDiff, form: Form, view: View, output: str | None) -> No
 
 def _rates(file: str | None) -> Rates | None:
     """Read the rates of `--rates`, and show their warnings."""
-    from rungwise.fsm.analysis.odds.rates import Rates
+    from rungwise.adapters.cli.journals.odds import read_rates
 
-    if file is None:
-        return None
-    rates = Rates.load(file)
-    for warning in rates.warnings:
-        note(warning)
-    return rates
+    return None if file is None else read_rates(file)
 
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:

@@ -91,7 +91,7 @@ def odds(
         bad_input(f"a picture ends in .svg or .html, and {output} does not")
     check_writable(output)
     policy = policy or default_of(turn=turn)
-    rates = _rates(path)
+    rates = read_rates(path)
     if form is None or format:
         if isinstance(policy, TurnPolicy):
             bad_input("--format prism writes the chain of a call: leave out --turn")
@@ -106,7 +106,7 @@ def odds(
     return 0
 
 
-def _rates(path: str | None) -> Rates:
+def read_rates(path: str | None) -> Rates:
     """Read the rates of a file, or those of the example, and show their warnings."""
     if path is None:
         rates = Rates.example()

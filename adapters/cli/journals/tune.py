@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 import click
 
+from rungwise.adapters.cli.journals.odds import read_rates
 from rungwise.adapters.cli.output import (
     bad_input,
     check_writable,
@@ -28,7 +29,6 @@ from rungwise.adapters.cli.output import (
 from rungwise.adapters.cli.policies import METAVAR, POLICY
 from rungwise.adapters.cli.shared_options import duration, flag_option, number_option, output_option
 from rungwise.fsm.analysis.odds.candidates import WRITTEN, Candidate, Targets, Tuned
-from rungwise.fsm.analysis.odds.rates import Rates
 from rungwise.fsm.analysis.odds.tune import CANDIDATES
 from rungwise.fsm.analysis.odds.tune import tune as tune_policy
 from rungwise.fsm.analysis.stats.shown import lines_of
@@ -111,9 +111,7 @@ def tune(
     if goal["done"] is not None:
         goal["done"] /= 100
     targets = Targets(**goal)
-    rates = Rates.load(path)
-    for warning in rates.warnings:
-        note(warning)
+    rates = read_rates(path)
     with progress_bar("{task.completed} candidates") as bar, _pool((policy, rates)) as each:
         more: dict[str, Any] = {}
         if bar is not None:
