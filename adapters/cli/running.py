@@ -33,15 +33,13 @@ from rungwise.adapters.cli.output import (
     safe,
 )
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.run.result import CallError, Cancelled
+from rungwise.fsm.call.run.result import CallError, Cancelled, Result
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.reply import Discard, Text
-from rungwise.fsm.turn.result import TurnCancelled, TurnError
+from rungwise.fsm.turn.result import TurnCancelled, TurnError, TurnResult
 
 if TYPE_CHECKING:
     from rungwise.adapters.http.streams import SyncStream
-    from rungwise.fsm.call.run.result import Result
-    from rungwise.fsm.turn.result import TurnResult
 
 
 class PrintedAnswer:

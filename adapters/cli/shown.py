@@ -11,19 +11,17 @@ from attrs import define
 from rungwise.adapters.cli.describe import sentence, took, turn_sentence
 from rungwise.adapters.cli.output import CANCELLED, complain, note, one_line
 from rungwise.adapters.cli.running import Shown
-from rungwise.fsm.call.run.result import WrongAnswer
+from rungwise.fsm.call.run.result import Result, WrongAnswer
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
+from rungwise.fsm.turn.actions import ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.turn.tool_round import result_text
 from rungwise.fsm.turn.turn_journal import TurnStep
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.replies.parts import ToolCall
-    from rungwise.fsm.turn.actions import ToolOutcome
     from rungwise.fsm.turn.result import TurnResult
 
 

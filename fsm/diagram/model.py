@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.fsm.diagram.line import SIGNS, Change, all_steps
-from rungwise.fsm.diagram.line import Line as Line
+from rungwise.fsm.diagram.line import SIGNS, Change, Line, all_steps
 from rungwise.fsm.engine.checker.counterexample import PathStep
 from rungwise.fsm.engine.machine.table import Row, Table
 

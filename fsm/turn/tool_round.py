@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
@@ -42,7 +41,7 @@ DONE: Final = "done"
 
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _WRITTEN: Final = (Decimal, PurePath, UUID, IPv4Address, IPv6Address)
-_LISTED: Final = (AbstractSet, deque, tuple)
+_LISTED: Final = (Set, deque, tuple)
 
 
 class _NoForm(TypeError):
@@ -82,7 +81,7 @@ def _plain(value: Any) -> Any:
             return dict(value)
         if isinstance(value, tuple) and hasattr(kind, "_asdict"):
             return value._asdict()  # type: ignore[attr-defined]
-        if isinstance(value, AbstractSet):
+        if isinstance(value, Set):
             # sorted where its values can be, so that equal sets give equal texts
             with suppress(TypeError):
                 return sorted(value)

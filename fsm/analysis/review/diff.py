@@ -43,9 +43,8 @@ from rungwise.fsm.analysis.review.findings import (
     RowGroup,
     WorstChange,
 )
-from rungwise.fsm.analysis.review.ladders import events_of as events_of
-from rungwise.fsm.analysis.review.ladders import waits_of as waits_of
-from rungwise.fsm.analysis.review.redeclared import redeclared as redeclared
+from rungwise.fsm.analysis.review.ladders import events_of, waits_of
+from rungwise.fsm.analysis.review.redeclared import redeclared
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy

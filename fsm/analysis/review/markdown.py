@@ -20,9 +20,7 @@ from rungwise.fsm.analysis.certificate.shown.settings import value_text
 from rungwise.fsm.analysis.odds.shown import TITLE, Comparison
 from rungwise.fsm.analysis.replay.what_if import WhatIf
 from rungwise.fsm.analysis.review import summary, words
-from rungwise.fsm.analysis.review.escapes import LONGEST
-from rungwise.fsm.analysis.review.escapes import code as code
-from rungwise.fsm.analysis.review.escapes import prose as prose
+from rungwise.fsm.analysis.review.escapes import LONGEST, code, prose
 from rungwise.fsm.analysis.review.findings import Change, EventChange, Findings, Ladder, Tone
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table

@@ -7,8 +7,7 @@ taken away. `choose_tracked` chooses the counters that a state must hold, and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -237,7 +236,7 @@ class StateSpace:
 
     @classmethod
     def of(
-        cls, problem: SearchProblem, names: AbstractSet[str], lumps: AbstractSet[str] = frozenset()
+        cls, problem: SearchProblem, names: Set[str], lumps: Set[str] = frozenset()
     ) -> StateSpace:
         """Track some counters, and of the lumps among them whether anything was spent."""
         counters = [name for group in problem.order for name in group]
@@ -389,7 +388,7 @@ def _is_lighter(one: Units, other: Units) -> bool:
     return any(one.unit(index) < other.unit(index) for index in units)
 
 
-def _outdoes(one: Move, other: Move, tracked: AbstractSet[str]) -> bool:
+def _outdoes(one: Move, other: Move, tracked: Set[str]) -> bool:
     """Tell whether a move is like another but refills more leaves, which is never a loss."""
     if one.way != other.way:
         return False

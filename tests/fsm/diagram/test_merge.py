@@ -13,8 +13,9 @@ from rungwise import CALL, ConfigurationError, Policy, Rung, TurnPolicy
 from rungwise.core import Table
 from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram.extract import picture_of
+from rungwise.fsm.diagram.line import Line
 from rungwise.fsm.diagram.merge import change_of, merged
-from rungwise.fsm.diagram.model import Line, Picture, Settings
+from rungwise.fsm.diagram.model import Picture, Settings
 from support.sampling import examples
 
 APOLOGIZE = Rung("apologize", limit=2, hint="Sorry; say it again.")

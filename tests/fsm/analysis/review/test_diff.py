@@ -24,7 +24,8 @@ from rungwise import (
 from rungwise.core import PlainLink, PolicyDiff, Row
 from rungwise.fsm.analysis.certificate.certificate import duration
 from rungwise.fsm.analysis.certificate.shown.settings import says_of, value_text
-from rungwise.fsm.analysis.review.diff import events_of, redeclared, waits_of
+from rungwise.fsm.analysis.review.ladders import events_of, waits_of
+from rungwise.fsm.analysis.review.redeclared import redeclared
 from rungwise.fsm.analysis.review.summary import worst_text
 from rungwise.fsm.analysis.review.words import words_that_differ
 from rungwise.fsm.call.table import NUDGE

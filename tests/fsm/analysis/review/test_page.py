@@ -13,8 +13,8 @@ import rungwise
 from rungwise import Policy
 from rungwise.fsm.analysis.replay.what_if import WhatIf
 from rungwise.fsm.analysis.review.diff import PolicyDiff, diff_policies
+from rungwise.fsm.analysis.review.escapes import code, prose
 from rungwise.fsm.analysis.review.findings import Assumptions, Change
-from rungwise.fsm.analysis.review.markdown import code, prose
 from rungwise.fsm.analysis.review.summary import conflicts_of, journal_text
 from support.changes import PRICES, last_week, of_nothing, of_turns, to_interactive, to_other_table
 
