@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_out
-from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
+from rungwise.adapters.cli.policies import default_of, either_policy
 from rungwise.adapters.cli.shared_options import choice_option, folder_option, output_option
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Draw the machine that every call, or every turn, runs on.")
-@click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
-@turn_option
+@either_policy
 @choice_option(
     "--format",
     ("mermaid", "svg", "dot", "rows", "html"),

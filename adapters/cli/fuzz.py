@@ -24,7 +24,7 @@ from rungwise.adapters.cli.output import (
     put,
     write_out,
 )
-from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
+from rungwise.adapters.cli.policies import default_of, either_policy
 from rungwise.adapters.cli.shared_options import (
     file_option,
     flag_option,
@@ -47,8 +47,7 @@ REFRESH_SECONDS: Final = 0.1  # between two states of the bar
 
 
 @click.command(short_help="Look for provider behaviour that makes a call or turn dishonest.")
-@click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
-@turn_option
+@either_policy
 @click.option(
     "--examples",
     type=click.IntRange(min=1),

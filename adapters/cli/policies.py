@@ -175,7 +175,6 @@ def _names(kind: type[Any], hints: type[Any]) -> set[str]:
 
 POLICY: Final = _PolicyParameter()
 TOOLS_POLICY: Final = _ToolsPolicyParameter()
-EITHER: Final = _EitherParameter()
 EITHER_OR_DEFAULT: Final = _EitherOrDefaultParameter()
 turn_option: Final = flag_option(
     "--turn",
@@ -183,6 +182,13 @@ turn_option: Final = flag_option(
     help="Read the file as the policy of a turn, with that of its calls in [call]; without a "
     "file, use the default.",
 )
+
+
+def either_policy(command: Any) -> Any:
+    """Give a command the policy of a call or, with `--turn`, of a turn."""
+    kind = _EitherParameter()
+    argument = click.argument("policy", required=False, type=kind, metavar=f"[{METAVAR}]")
+    return argument(turn_option(command))
 
 
 def default_of(*, turn: bool) -> Policy | TurnPolicy:

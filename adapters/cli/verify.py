@@ -25,7 +25,7 @@ from rungwise.adapters.cli.output import (
     safe,
     write_file,
 )
-from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
+from rungwise.adapters.cli.policies import NAMED, default_of, either_policy
 from rungwise.adapters.cli.shared_options import (
     BACKENDS,
     IN_PYTHON,
@@ -213,8 +213,7 @@ def name_of(worst: WorstScript) -> str:
 @click.command(
     short_help="Prove that every call or turn under a policy ends, and find its worst case."
 )
-@click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
-@turn_option
+@either_policy
 @click.option(
     "--backends",
     type=BACKENDS,
