@@ -10,8 +10,7 @@ from typing import Any
 import attrs
 import click
 
-from rungwise.adapters.cli.durable.batch import database_option
-from rungwise.adapters.cli.journals.stats import count_journals
+from rungwise.adapters.cli.journals.stats import count_journals, where_journals_are
 from rungwise.adapters.cli.output import bad_input, check_writable, note, put, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, METAVAR, default_of, turn_option
 from rungwise.adapters.cli.shared_options import flag_option, output_option
@@ -130,8 +129,7 @@ def _as_mapping(new: AnyOdds, old: AnyOdds | None) -> dict[str, Any]:
 @click.command(
     short_help="Count from recorded calls how often each event came, for `rungwise odds`."
 )
-@click.argument("paths", nargs=-1, type=click.Path(exists=True), metavar="[JOURNALS]...")
-@database_option("Count the durable calls of a database: sqlite:///FILE or postgresql://...")
+@where_journals_are
 @output_option
 def rates(paths: tuple[str, ...], database: str | None, output: str | None) -> int:
     """Count what came of each attempt, by backend and position: fresh, after a wait, after a

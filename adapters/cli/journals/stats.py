@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import click
 import orjson
@@ -32,9 +32,16 @@ from rungwise.fsm.values.files import LARGEST, check_size, opened
 LINES: Final = (".jsonl", ".ndjson")
 
 
+def where_journals_are(command: Any) -> Any:
+    """Give a command files and folders with journals, and a database with durable calls."""
+    text = "Count the durable calls of a database: sqlite:///FILE or postgresql://..."
+    kind = click.Path(exists=True)
+    paths = click.argument("paths", nargs=-1, type=kind, metavar="[JOURNALS]...")
+    return paths(database_option(text)(command))
+
+
 @click.command(short_help="Count how recorded calls went, by day and model: tables, or a chart.")
-@click.argument("paths", nargs=-1, type=click.Path(exists=True), metavar="[JOURNALS]...")
-@database_option("Count the durable calls of a database: sqlite:///FILE or postgresql://...")
+@where_journals_are
 @flag_option("--json", "as_json", help="Print every number as JSON.")
 @output_option
 def stats(
