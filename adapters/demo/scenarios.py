@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from typing import Any, Final
 
 from attrs import field, frozen
 
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.values.files import read_toml
+from rungwise.fsm.values.files import toml_in
 
 
 @frozen(kw_only=True)
@@ -65,9 +64,7 @@ def look_outside() -> str:
     return "no parcel yet"
 
 
-_DOCUMENT: Final = read_toml(
-    files("rungwise.adapters.demo").joinpath("scenarios.toml").read_text(encoding="utf-8")
-)
+_DOCUMENT: Final = toml_in(__package__, "scenarios.toml")
 _TOOLS: Final = {
     **_DOCUMENT["tools"],
     **{each.__name__: each for each in (get_weather, get_boat, look_outside)},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, Literal
 
 from attrs import frozen
@@ -15,9 +14,8 @@ from rungwise.adapters.provider.manners.catalogue import MANNERS
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import render
 from rungwise.fsm.replies.parts import ToolCall
-from rungwise.fsm.values.files import read_toml
+from rungwise.fsm.values.files import toml_in
 
-PACKAGE: Final = __name__.rpartition(".")[0]
 QUICK: Final = 20
 MOST: Final = 6
 """Requests that a primary in trouble may get of one call."""
@@ -101,5 +99,5 @@ def _scripted(given: Mapping[str, Any], wanted: Wanted) -> ScriptedReply:
 @cache
 def catalogue() -> Mapping[str, ExamCase]:
     """Return every case by its name, in the order in which they are asked."""
-    text = files(PACKAGE).joinpath("cases.toml").read_text(encoding="utf-8")
-    return {name: ExamCase(name=name, **case) for name, case in read_toml(text).items()}
+    cases = toml_in(__package__, "cases.toml")
+    return {name: ExamCase(name=name, **case) for name, case in cases.items()}

@@ -17,16 +17,14 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.files import read_toml
+from rungwise.fsm.values.files import toml_in
 
-PACKAGE: Final = __name__.rpartition(".")[0]
 KEY: Final = "sk-exam-0000000000000000"
 MOST_BYTES: Final = 2_000_000
 READ_AT_ONCE: Final = 65_536
@@ -40,8 +38,7 @@ SCRATCH: Final = ("HOME", "TMPDIR")
 @cache
 def tables() -> Mapping[str, Any]:
     """Return which variables a program gets: those that are passed on, and those of a protocol."""
-    text = files(PACKAGE).joinpath("variables.toml").read_text(encoding="utf-8")
-    return read_toml(text)
+    return toml_in(__package__, "variables.toml")
 
 
 @frozen(kw_only=True)

@@ -122,6 +122,13 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ConfigurationError("not readable TOML: a number in it has too many digits") from None
 
 
+def toml_in(package: str, name: str) -> dict[str, Any]:
+    """Read a file of TOML that ships in a package of ours."""
+    from importlib.resources import files  # likewise
+
+    return read_toml(files(package).joinpath(name).read_text(encoding="utf-8"))
+
+
 def text_of_file(path: str | PathLike[str]) -> str:
     """Return the text of a file in UTF-8.
 

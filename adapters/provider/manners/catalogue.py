@@ -17,7 +17,8 @@ from rungwise.adapters.provider.manners.manner import (
     doubtful,
     untotalled,
 )
-from rungwise.adapters.provider.manners.places import ARGUMENTS, REASONING, TEXT, data_in
+from rungwise.adapters.provider.manners.places import ARGUMENTS, REASONING, TEXT
+from rungwise.fsm.values.files import toml_in
 
 ANSWERS: Final = {
     "calls_twice": content.calls_twice,
@@ -90,7 +91,7 @@ LOSSES: Final = {
 def _read() -> dict[str, Manner]:
     """Read the catalogue."""
     manners = {}
-    for name, row in data_in("catalogue.toml").items():
+    for name, row in toml_in(__package__, "catalogue.toml").items():
         row["answer"] = ANSWERS.get(name)
         row["events"] = CHANGES.get(name)
         row["frames"] = FRAMES.get(name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any, Final
 
 from attrs import field, frozen
 
 from rungwise.adapters.provider.manners.events import Events, WireEvent
-from rungwise.fsm.values.files import read_toml
+from rungwise.fsm.values.files import toml_in
 
 Path = tuple[str | int, ...]
 
@@ -92,15 +91,9 @@ class PiecePlace:
         return texts
 
 
-def data_in(name: str) -> dict[str, Any]:
-    """Read a file of this room."""
-    source = files("rungwise.adapters.provider.manners").joinpath(name)
-    return read_toml(source.read_text(encoding="utf-8"))
-
-
 Places = Mapping[str, PiecePlace]
 """Places by the protocol."""
-_PLACES: Final = data_in("places.toml")
+_PLACES: Final = toml_in(__package__, "places.toml")
 
 
 def _of(kind: str) -> Places:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.resources import files
 from os import PathLike
 from typing import Any, ClassVar, Final, get_args
 
@@ -38,7 +37,7 @@ from rungwise.fsm.values.checks import (
     text,
     whole,
 )
-from rungwise.fsm.values.files import read_toml, text_of_file, toml_value
+from rungwise.fsm.values.files import read_toml, text_of_file, toml_in, toml_value
 
 POSITIONS: Final = ("fresh", "after_wait", "after_continuation")
 EVENTS: Final = tuple(event for event, source in CALL.ladders if source == CALL.hub)
@@ -356,8 +355,7 @@ class Rates:
     @classmethod
     def example(cls) -> Rates:
         """Return the rates that ship, of two backends; the file names their sources."""
-        example = files("rungwise.fsm.analysis.odds").joinpath("example.toml")
-        return cls.from_toml(example.read_text(encoding="utf-8"), source="example.toml")
+        return from_mapping(cls, toml_in(__package__, "example.toml"))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Rates:

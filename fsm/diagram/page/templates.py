@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-PACKAGE: Final = __name__.rpartition(".")[0]
 CHANGES: Final[Mapping[str, tuple[str, str]]] = {
     "added": ("+", "new"),
     "removed": ("−", "removed"),
@@ -81,7 +80,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader(PACKAGE),
+        loader=PackageLoader(__package__),
         autoescape=_is_html,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -105,7 +104,7 @@ def _is_html(name: str | None) -> bool:
 
 def _file(name: str) -> str:
     """Return a file of this package, such as a script, as HTML."""
-    return html(files(PACKAGE).joinpath(name).read_text(encoding="utf-8"))
+    return html(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 def _variables(colours: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ This is its limits, its waits, its budget, the rows that are off under it, and i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any, Final
 
 import attrs
@@ -23,7 +22,7 @@ from rungwise.fsm.engine.machine.declare import Rung
 from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.turn.policy import TurnPolicy, check_policy
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.files import read_toml
+from rungwise.fsm.values.files import toml_in
 
 Limits = Mapping[str, int | None]
 Settled = Mapping[str, tuple[bool, str]]
@@ -45,8 +44,7 @@ UNLIMITED = {
     "confidence": "any",
 }
 
-_FIELDS = files("rungwise.fsm.analysis.certificate.shown").joinpath("fields.toml")
-SAYS: Final[Mapping[str, str]] = read_toml(_FIELDS.read_text(encoding="utf-8"))
+SAYS: Final[Mapping[str, str]] = toml_in(__package__, "fields.toml")
 """What a field means, as far as its name does not say."""
 
 
