@@ -12,14 +12,7 @@ import orjson
 from attrs import evolve, frozen
 
 from rungwise.adapters.gateway.languages.language import Completion, SpokenLanguage
-from rungwise.adapters.gateway.statuses import (
-    FAULTS,
-    LATE,
-    LIMITED,
-    failure_of,
-    status_of,
-    wait_of,
-)
+from rungwise.adapters.gateway.statuses import FAULTS, LATE, LIMITED, failure_of, status_of, wait_of
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.run.result import CallError, Result, describe
 from rungwise.fsm.replies.parts import (

@@ -11,9 +11,7 @@ from typing import Any, Final
 
 from attrs import define, evolve
 
-from rungwise.adapters.gateway.answers import (
-    HttpResponse,
-)
+from rungwise.adapters.gateway.answers import HttpResponse
 from rungwise.adapters.gateway.fields import Asked
 from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.pump import Pump

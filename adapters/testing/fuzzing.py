@@ -21,20 +21,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from rungwise.adapters.client import Client
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import ReceivedRequest, render
-from rungwise.adapters.testing.case import (
-    MODES,
-    PRICES,
-    Case,
-    cases,
-    is_streaming,
-    names_no_river,
-)
-from rungwise.adapters.testing.kinds import (
-    alike,
-    edge_cases,
-    near_cases,
-    squeezed_cases,
-)
+from rungwise.adapters.testing.case import MODES, PRICES, Case, cases, is_streaming, names_no_river
+from rungwise.adapters.testing.kinds import alike, edge_cases, near_cases, squeezed_cases
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable

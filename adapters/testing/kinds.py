@@ -38,12 +38,7 @@ from rungwise.adapters.testing.squeeze import Squeeze, squeeze_by
 from rungwise.fsm.call.budget.costs import TOKENS_PRICED
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.testing.samples import (
-    ASKED,
-    DENSE,
-    MANY_MESSAGES,
-    STORY,
-)
+from rungwise.fsm.testing.samples import ASKED, DENSE, MANY_MESSAGES, STORY
 from rungwise.fsm.testing.strategies import evenly
 from rungwise.fsm.testing.tokenizers import TOKENIZERS, prompt_tokens
 

@@ -18,13 +18,7 @@ from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.testing.samples import ANSWER, DENSE, STORY
-from rungwise.fsm.testing.strategies import (
-    first_or_often,
-    headers,
-    seldom,
-    texts,
-    tool_calls,
-)
+from rungwise.fsm.testing.strategies import first_or_often, headers, seldom, texts, tool_calls
 
 Fields = dict[str, SearchStrategy[Any]]
 Kind = SearchStrategy[dict[str, Any]]

@@ -19,15 +19,7 @@ from attrs import define, field
 from pydantic import TypeAdapter
 
 from rungwise.adapters.tools.beats import PING
-from rungwise.adapters.ui.frames import (
-    COMMENT,
-    HEADERS,
-    Data,
-    Events,
-    Frames,
-    data_of,
-    json_of,
-)
+from rungwise.adapters.ui.frames import COMMENT, HEADERS, Data, Events, Frames, data_of, json_of
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 from rungwise.fsm.values.checks import is_flag, must
 

@@ -20,12 +20,7 @@ from typing import Any
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.clocks.silence import AttemptClocks, clocks_of
-from rungwise.fsm.call.conversation.observation import (
-    Finding,
-    Judged,
-    Observation,
-    Verdict,
-)
+from rungwise.fsm.call.conversation.observation import Finding, Judged, Observation, Verdict
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.rounds import CallRounds

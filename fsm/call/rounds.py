@@ -18,11 +18,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link
-from rungwise.fsm.call.conversation.observation import (
-    ANSWERS,
-    Observation,
-    Verdict,
-)
+from rungwise.fsm.call.conversation.observation import ANSWERS, Observation, Verdict
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.context import CallContext

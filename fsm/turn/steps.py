@@ -30,22 +30,14 @@ from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
 from rungwise.fsm.turn.caller import TurnCaller
 from rungwise.fsm.turn.compaction import room_for
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.observe import (
-    cause_of,
-    counts_of,
-)
+from rungwise.fsm.turn.observe import cause_of, counts_of
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.resumed import Approvals, Resumed
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
-from rungwise.fsm.turn.turn_journal import (
-    Tally,
-    TurnJournal,
-    TurnRecorder,
-    TurnSetting,
-)
+from rungwise.fsm.turn.turn_journal import Tally, TurnJournal, TurnRecorder, TurnSetting
 
 
 class TurnSteps:

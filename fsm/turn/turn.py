@@ -28,18 +28,11 @@ from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, ToolOutcome
 from rungwise.fsm.turn.compaction import NoHelp, accepted
-from rungwise.fsm.turn.observe import (
-    event_of,
-    facts_of,
-    facts_of_call,
-)
+from rungwise.fsm.turn.observe import event_of, facts_of, facts_of_call
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.steps import TurnSteps
 from rungwise.fsm.turn.table import OUTCOMES, TURN
-from rungwise.fsm.turn.turn_journal import (
-    TurnStep,
-    results_content,
-)
+from rungwise.fsm.turn.turn_journal import TurnStep, results_content
 
 
 class Turn(TurnSteps):

@@ -14,11 +14,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from rungwise.adapters.wires.capabilities.capability import (
-    Capabilities,
-    CapabilityRow,
-    Family,
-)
+from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow, Family
 from rungwise.adapters.wires.registry import APIS, WIRES
 
 THINKING: Final = 300.0

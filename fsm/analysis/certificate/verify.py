@@ -14,12 +14,7 @@ from typing import Any
 
 from attrs import asdict, evolve
 
-from rungwise.fsm.analysis.certificate.call_properties import (
-    crashes,
-    reached,
-    reserved,
-    unasked,
-)
+from rungwise.fsm.analysis.certificate.call_properties import crashes, reached, reserved, unasked
 from rungwise.fsm.analysis.certificate.certificate import Certificate, WorstCase
 from rungwise.fsm.analysis.certificate.enactment import links_of
 from rungwise.fsm.analysis.certificate.turn_worst import worst_of_turn

@@ -41,12 +41,7 @@ from attrs import evolve
 
 from rungwise.fsm.analysis.certificate.call_search import CallSearch, Measure
 from rungwise.fsm.analysis.certificate.certificate import NEVER_ALL, WorstCase, unknown
-from rungwise.fsm.analysis.certificate.money import (
-    NO_MORE_INPUT,
-    OWN_TURNS,
-    Cost,
-    beside_tokens,
-)
+from rungwise.fsm.analysis.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost, beside_tokens
 from rungwise.fsm.call.budget.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.chain.link import Link

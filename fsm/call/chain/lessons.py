@@ -9,13 +9,7 @@ from attrs import asdict, field, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.engine.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
-from rungwise.fsm.values.checks import (
-    is_flag,
-    is_text,
-    is_whole,
-    must,
-    or_none,
-)
+from rungwise.fsm.values.checks import is_flag, is_text, is_whole, must, or_none
 from rungwise.fsm.values.label import label
 
 

@@ -16,12 +16,7 @@ from rungwise.fsm.call.table import UNSENT
 from rungwise.fsm.engine.journal.amounts import ordinal, plain
 from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of, end_of
 from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
-from rungwise.fsm.engine.journal.path import (
-    LEAST_ERROR,
-    Path,
-    path_of,
-    word_of,
-)
+from rungwise.fsm.engine.journal.path import LEAST_ERROR, Path, path_of, word_of
 from rungwise.fsm.engine.journal.record import Evidence, Record
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import label

@@ -26,11 +26,7 @@ from rungwise.fsm.call.run.sending import Sender
 from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.failures.failure import (
-    Failure,
-    event_of_cut,
-    event_of_failure,
-)
+from rungwise.fsm.replies.failures.failure import Failure, event_of_cut, event_of_failure
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
 from rungwise.fsm.values.usage import Usage

@@ -10,12 +10,7 @@ from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.changes import within, without
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
-from rungwise.fsm.replies.failures.failure import (
-    CANCELLED,
-    FORMAT_PARAMETER,
-    Failure,
-    repair_of,
-)
+from rungwise.fsm.replies.failures.failure import CANCELLED, FORMAT_PARAMETER, Failure, repair_of
 
 _HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_outputs"})
 """The parameters that ask for JSON among other things; a backend may reject them by these names."""

@@ -70,12 +70,7 @@ from rungwise.fsm.engine.checker.best_values import (
     merged,
 )
 from rungwise.fsm.engine.checker.moves import Move
-from rungwise.fsm.engine.checker.tracking import (
-    SearchProblem,
-    State,
-    StateSpace,
-    choose_tracked,
-)
+from rungwise.fsm.engine.checker.tracking import SearchProblem, State, StateSpace, choose_tracked
 
 
 @frozen

@@ -17,13 +17,7 @@ from typing import Any, ClassVar, Final, get_args, get_origin
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.schemas.given import (
-    Fault,
-    Misfit,
-    Schema,
-    check_keywords,
-    validator_of,
-)
+from rungwise.fsm.replies.schemas.given import Fault, Misfit, Schema, check_keywords, validator_of
 from rungwise.fsm.replies.schemas.validator import spend
 from rungwise.fsm.replies.text.contents import json_in
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copy
