@@ -83,11 +83,14 @@ class Usage(Called):
         cost = self.cost
         if other.cost is not None:
             cost = (cost or 0.0) + other.cost
-        counts: dict[str, Any] = {
-            name: getattr(self, name) + getattr(other, name) for name in COUNTS
-        }
+        long_tokens = self.cache_creation_long_tokens + other.cache_creation_long_tokens
         return Usage(
-            **counts,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+            cache_creation_long_tokens=long_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             units=units,
             cost=cost,
             estimated=self.estimated or other.estimated,

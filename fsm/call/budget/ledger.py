@@ -7,7 +7,6 @@ why no ceiling is ever exceeded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import add
 from typing import Literal
 
 from attrs import define, field
@@ -161,13 +160,23 @@ class Ledger(Charges):
         """Note what all processes have paid together, and when the first of them began, on the
         drivers' clock.
         """
-        self.others = Paid(*[max(a - b, 0) for a, b in zip(paid, self.reported, strict=True)])
+        own = self.reported
+        self.others = Paid(
+            attempts=max(paid.attempts - own.attempts, 0),
+            tokens=max(paid.tokens - own.tokens, 0),
+            money=max(paid.money - own.money, 0),
+        )
         if self.began is None or began < self.began:
             self.began = began
 
     def note_reported(self, paid: Paid) -> None:
         """Note that it is reported to the store what an attempt of this process has paid."""
-        self.reported = Paid(*map(add, self.reported, paid))
+        before = self.reported
+        self.reported = Paid(
+            attempts=before.attempts + paid.attempts,
+            tokens=before.tokens + paid.tokens,
+            money=before.money + paid.money,
+        )
 
     def hold(self, tokens: int, money: int) -> None:
         """Set aside one attempt, and what it may use."""

@@ -42,6 +42,7 @@ from contextlib import suppress
 from functools import partial
 
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.values.forks import renewed_in_children
 from rungwise.fsm.values.usage import Usage
 
@@ -66,56 +67,80 @@ class ReservationQueue:
 
     def begin(self, ledgers: tuple[Ledger, ...], now: float) -> None:
         """Start the time of the ledgers where it has not begun."""
-
-        def begin() -> None:
-            for ledger in ledgers:
-                if ledger.began is None:
-                    ledger.began = now
-
-        self.do(begin)
+        self.do(partial(self._begin, ledgers, now))
 
     def ask(self, reservation: Reservation) -> None:
         """Reserve what is requested, refuse it, or let it wait in turn."""
-
-        def queue() -> None:
-            reservation.state = "waiting"
-            self._waiting.append(reservation)
-
-        self.do(queue)
+        self.do(partial(self._queue, reservation))
 
     def send(self, reservation: Reservation) -> None:
         """Mark a reserved attempt as gone out."""
         self.do(reservation.send)
 
-    def end(self, reservation: Reservation, change: Callable[[], object]) -> None:
-        """Settle what has gone out, or give back what has not and leave the queue; then serve those
-        that wait.
+    def settle(
+        self,
+        reservation: Reservation,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
+    ) -> None:
+        """Pay what is charged, give the rest back, and serve those that wait.
 
         Arguments:
             reservation: what the call holds of the attempt.
-            change: what to do with it.
+            usage, charged, prices, overran: see `Reservation.settle`.
         """
+        self.do(partial(self._settle, reservation, usage, charged, prices, overran), waits=False)
 
-        def end() -> None:
-            with suppress(ValueError):
-                self._waiting.remove(reservation)
-            change()
-            self._holding.discard(reservation)
-
-        self.do(end, waits=False)
+    def withdraw(self, reservation: Reservation) -> None:
+        """Give back what has not gone out, or leave the queue."""
+        if reservation.state != "idle":
+            self.do(partial(self._withdraw, reservation), waits=False)
 
     def abandon(self, reservation: Reservation) -> None:
         """End the reservation of a call that was dropped: what went out is counted as used up."""
         if reservation.state == "sent":
             usage = Usage(reservation.input_tokens, reservation.tokens, estimated=True)
-            prices = reservation.prices
-            self.end(reservation, partial(reservation.settle, usage, usage, prices, None))
-        elif reservation.state != "idle":
-            self.end(reservation, reservation.give_back)
+            self.settle(reservation, usage, usage, reservation.prices, None)
+        else:
+            self.withdraw(reservation)
 
     def catch_up(self) -> None:
         """Finish the tasks that others have left, and wait for the one that runs."""
         self.do(lambda: None)
+
+    def _begin(self, ledgers: tuple[Ledger, ...], now: float) -> None:
+        for ledger in ledgers:
+            if ledger.began is None:
+                ledger.began = now
+
+    def _queue(self, reservation: Reservation) -> None:
+        reservation.state = "waiting"
+        self._waiting.append(reservation)
+
+    def _settle(
+        self,
+        reservation: Reservation,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
+    ) -> None:
+        """Settle under the lock.
+
+        Arguments:
+            reservation: what the call holds of the attempt.
+            usage, charged, prices, overran: see `Reservation.settle`.
+        """
+        reservation.settle(usage, charged, prices, overran)
+        self._holding.discard(reservation)
+
+    def _withdraw(self, reservation: Reservation) -> None:
+        with suppress(ValueError):
+            self._waiting.remove(reservation)
+        reservation.give_back()
+        self._holding.discard(reservation)
 
     def do(self, task: Callable[[], object], *, waits: bool = True) -> None:
         """Do a task and serve those that wait; without `waits`, a task may be left to the thread

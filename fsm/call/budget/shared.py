@@ -364,9 +364,7 @@ class Share:
             usage, charged, prices, overran: see `Reservation.settle`.
         """
         if self._reservation.state == "sent":
-            reservation = self._reservation
-            settle = partial(reservation.settle, usage, charged, prices, overran)
-            self._queue.end(reservation, settle)
+            self._queue.settle(self._reservation, usage, charged, prices, overran)
             self._leave()
         else:
             self.withdraw()
@@ -374,7 +372,7 @@ class Share:
     def withdraw(self) -> None:
         """Give back an attempt that has not gone out."""
         if self._reservation.state != "idle":
-            self._queue.end(self._reservation, self._reservation.give_back)
+            self._queue.withdraw(self._reservation)
             self._leave()
 
     def _leave(self) -> None:
