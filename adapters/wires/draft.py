@@ -168,7 +168,8 @@ def finish_in(value: Mapping[str, Any], name: str, words: Mapping[str, StopReaso
     """Return the finish reason in an object, by its name here or in other protocols."""
     own = value.get(name)
     if own is None:
-        own = next((value[each] for each in NAMES if value.get(each) is not None), None)
+        named = [value[each] for each in NAMES if each in value]
+        own = next((each for each in named if each is not None), None)
     if own is None:
         # gpt-4-vision-preview's, and that of gateways which were written for it
         details = value.get("finish_details")

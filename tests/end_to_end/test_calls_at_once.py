@@ -21,7 +21,7 @@ from support.ways import backend, client_for
 pytestmark = pytest.mark.sampled(2)
 
 
-@pytest.mark.parametrize(("streams", "most"), [(False, 1_500), (True, 2_030)])
+@pytest.mark.parametrize(("streams", "most"), [(False, 1_500), (True, 2_000)])
 def test_a_happy_call_over_http_takes_few_steps(streams: bool, most: int) -> None:
     reply = stream_of("Herons ", "nest ", "here.") if streams else answer("Herons nest here.")
     with RawServer(answering(reply)) as server:

@@ -243,7 +243,8 @@ class ChatDecoder(StreamDecoder):
             if "base_resp" in value and value["base_resp"].get("status_code"):
                 return None
             for name in completion.ABOUT:
-                if self._about.get(name) is None and value.get(name) is not None:
+                is_said = name in value and value[name] is not None
+                if is_said and self._about.get(name) is None:
                     return None
             items = delta.items()
             if len(delta) > 1:

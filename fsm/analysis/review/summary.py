@@ -92,9 +92,9 @@ def headline(findings: Findings) -> str:
 def _bounds_in_short(findings: Findings) -> str:
     """Say how the bounds of cost and time change."""
     worst = {change.name: change for change in findings.worst if change.factor is not None}
-    cost = next((name for name in COSTS if name in worst), COSTS[-1])
+    costs = [name for name in COSTS if name in worst]
     bounds = []
-    for name in (cost, "seconds"):
+    for name in (*costs[:1], "seconds"):  # the first cost that is known
         if name in worst:
             verb, unit = UNITS[name]
             much = f"{words.factor_text(worst[name])} × {unit}"
