@@ -36,8 +36,10 @@ from rungwise.adapters.wires.plain.parts import (
 )
 from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
+from rungwise.adapters.wires.unread import owned
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
@@ -211,6 +213,7 @@ class ConverseDecoder(BlockDecoder):
         if name == "messageStart":
             if self.assembly.items.all and not self.done:
                 self.start_over()  # a gateway has asked again
+            self._doubts.is_own = event.get("role") not in FOREIGN_ROLES
             self.started = True
         elif name == "contentBlockStart":
             self._take_start(index, block_in(event.get("start") or event), data)
@@ -355,4 +358,5 @@ class ConverseDecoder(BlockDecoder):
         parts: list[Part] = []
         for block in content:
             parts += parts_of(block, self.provider)
-        return self._reply(parts, cut=False, raw=raw_of(value, body))
+        reply = self._reply(parts, cut=False, raw=raw_of(value, body))
+        return owned(reply, message.get("role"))

@@ -18,12 +18,18 @@ from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in, m
 from rungwise.adapters.wires.plain.parts import blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.assembly.assembly import Assembly
-from rungwise.fsm.replies.assembly.items import Item
+from rungwise.fsm.replies.assembly.items import Item, Items
+from rungwise.fsm.replies.assembly.lists import ListedCall
 from rungwise.fsm.replies.parts import ToolCall
 
 _CALL: Final = "call"
 """The kind of an item that is a call."""
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
+_OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
+_OF_CALL: Final = frozenset({"index", "id", "type", "function"})
+_OF_FUNCTION: Final = frozenset({"name", "arguments"})
+"""All that a chunk with more arguments of a call may hold: no member of a provider's own."""
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -157,6 +163,12 @@ def take_call(assembly: Assembly[ChatCall], call: Mapping[str, Any]) -> None:
     _add(assembly, item, piece, extras)
 
 
+def listed(call: Mapping[str, Any]) -> ListedCall:
+    """Return what a call says of itself."""
+    piece = _Piece.of(call)
+    return piece.id, piece.name, piece.arguments
+
+
 def take_calls(assembly: Assembly[ChatCall], message: Mapping[str, Any]) -> None:
     """Take the calls of a whole message, each of which is one of its own."""
     for call in calls_in(message):
@@ -165,6 +177,36 @@ def take_calls(assembly: Assembly[ChatCall], message: Mapping[str, Any]) -> None
             item = assembly.items.begin(_CALL)
             item.is_free = piece.is_free
             _add(assembly, item, piece, extras_of(call))
+
+
+def piece_of_call(
+    items: Items[ChatCall],
+    choice: Mapping[str, Any],
+    calls: Any,
+) -> tuple[int, str] | None:
+    """Return what a chunk adds to the arguments of an open call, behind the call's index.
+
+    None if it may hold anything else: the first that is known of the call, or a member of the
+    provider's own.
+
+    Arguments:
+        items: the calls so far.
+        choice: the choice of the chunk.
+        calls: the calls in it; anything may stand there.
+    """
+    (call,) = calls
+    function = call["function"]
+    index = call["index"]
+    if type(index) is not int or items.at(index) is None:
+        return None
+    if call.get("id") or function.get("name"):
+        return None
+    if not (call.keys() <= _OF_CALL and function.keys() <= _OF_FUNCTION):
+        return None
+    if not (choice.keys() <= _OF_CHOICE and choice["delta"].keys() <= _OF_DELTA):
+        return None
+    text = function["arguments"]
+    return (index, text) if text and type(text) is str else None
 
 
 def forget_calls(assembly: Assembly[ChatCall]) -> None:
