@@ -25,6 +25,7 @@ UNREAD_PIECE: Final = "a piece of the reply that could not be read"
 BEHIND_END: Final = "a piece of the reply behind its end"
 TWICE: Final = "pieces of the reply that may have come twice"
 MIXED: Final = "pieces of two replies"
+TROUBLE: Final = "an error in words amid the reply"
 NOT_OWN: Final = "a message of another role"
 """The same, where a piece of a stream stands where none belongs, or may be none of the reply."""
 MAY_HOLD_A_CALL: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
@@ -63,6 +64,13 @@ _GOOD: Final = (None, "stop", "tool_calls", "length")
 """How replies end that the call takes for what they are, or goes on with."""
 _MOST: Final = 1_000
 """The most values that are looked at."""
+_TROUBLE: Final = re.compile(
+    rb"<html|\b(?:errors?|fail(?:ed|ure)|time(?:d[ -]?)?out|exceeded|unavailable|overloaded)\b",
+    re.IGNORECASE,
+)
+"""What the words of a proxy have that could not go on with a stream."""
+_LONGEST: Final = 1_000
+"""How many bytes of such words are looked at."""
 
 
 def holds_a_call(value: Any) -> bool:
@@ -102,6 +110,11 @@ def owned(reply: Reply | Failure, role: object) -> Reply | Failure:
     if role in FOREIGN_ROLES and isinstance(reply, Reply):
         return unclear(reply, NOT_OWN)
     return reply
+
+
+def tells_of_trouble(line: bytes) -> bool:
+    """Tell whether data between events is an error in words, as of a proxy, and no comment."""
+    return _TROUBLE.search(line, 0, _LONGEST) is not None
 
 
 def holds_a_text(value: Mapping[str, Any]) -> bool:

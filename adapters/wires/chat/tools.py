@@ -54,7 +54,7 @@ class _Piece:
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
         """Read a piece; what it lacks is ""."""
-        identifier = text_in(call, "id")
+        identifier = text_in(call, "id", "tool_call_id")
         if not identifier.strip():
             identifier = ""
         name = text_in(call.get("function"), "name") or text_in(call, "name")
@@ -125,9 +125,11 @@ class ChatCall(Item):
 def index_of(value: Mapping[str, Any]) -> int | None:
     """Return the index of a choice or a call, which some servers write as text.
 
-    None if it has none.
+    It may stand in its function. None if it has none.
     """
     index = value.get("index")
+    if index is None and "function" in value:
+        index = mapping_of(value["function"]).get("index")
     if isinstance(index, str) and _DIGITS.fullmatch(index):
         return int(index)
     if isinstance(index, float) and index.is_integer():

@@ -213,12 +213,14 @@ def parts_of(
 def own_candidates(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
     """Return the candidates of the reply, and the characters of the others.
 
-    The reply has the index 0, which may be left out; only others have another one.
+    The reply has the index 0, which may be left out. Others have another one, or a text of their
+    own beside that of the first.
     """
     own: list[Mapping[str, Any]] = []
     letters = 0
     for candidate in blocks_in(value.get("candidates")):
-        if candidate.get("index") in (None, 0):
+        is_second = "content" in candidate and any("content" in each for each in own)
+        if candidate.get("index") in (None, 0) and not is_second:
             own.append(candidate)
         else:
             letters += len(as_json(candidate.get("content")))

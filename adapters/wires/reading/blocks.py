@@ -68,12 +68,21 @@ class BlockDecoder(StreamDecoder):
             if call and call.kind in self.CALLS and not call.is_over and kind[0] is Text:
                 self.take_arguments(call, text)  # under the name of a text
                 return
-            [name] = [name for name, each in self.KINDS.items() if each is kind[0]]
+            said = kind[0]
+            if said is Text and self._is_thinking(call):
+                said = Reasoning  # under the name of a text
+            [name] = [name for name, each in self.KINDS.items() if each is said]
             block = self._block(index, name)
             self._current = kind
-            self._place = (kind[0], block.number)
+            self._place = (said, block.number)
             self.started = True
         self.assembly.piece(self._place, text)
+
+    def _is_thinking(self, block: Any) -> bool:
+        """Tell whether a block was announced as reasoning, and has brought none as such."""
+        if block is None or block.is_over or self.KINDS.get(block.kind) is not Reasoning:
+            return False
+        return not self.assembly.text_of((Reasoning, block.number))
 
     def _block(self, index: Any, kind: str) -> Any:
         """Return the open block of an index, or a new one if none of that kind is open.

@@ -19,10 +19,12 @@ from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.unread import (
     MAY_HOLD_A_CALL,
     MIXED,
+    TROUBLE,
     TWICE,
     UNREAD_PIECE,
     Doubts,
     holds_a_text,
+    tells_of_trouble,
 )
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
@@ -203,6 +205,9 @@ class StreamDecoder(BodyDecoder):
 
     def take_value(self, value: Any, data: bytes, *, is_error: bool) -> None:
         """Take an event, or the events in a value, and note its tokens and the calls in it."""
+        if is_error and not isinstance(value, dict):
+            self.take_error(data)
+            return
         events = [value]
         if not is_error and not self.EVENTS.is_usual(value):
             events = self._events_in(value, data)
@@ -269,6 +274,8 @@ class StreamDecoder(BodyDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not an event; end at an error outside of the events."""
         self.letters_beside += len(line)
+        if self.started and tells_of_trouble(line):
+            self._doubts.why = TROUBLE
         if value is not None and (value.get("error") or is_bare_error(value)):
             self.take_error(as_json(value).encode())
 

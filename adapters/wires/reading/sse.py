@@ -5,7 +5,8 @@ Theory
 
 **The format** is that of the HTML standard, section "Server-sent events". A stream is lines that
 end in a line feed, a return, or both. A line `data: ...` adds to the data of an event, `event: ...`
-names it, `id:`, `retry:` and comments say nothing of a reply, and a blank line ends the event.
+names it, `id:` tells it from others (`Replays`), `retry:` and comments say nothing of a reply, and
+a blank line ends the event.
 
 **Lines.** `LineSplitter.feed` splits all bytes that came at once at their line feeds and keeps what
 follows the last one for the next time. So every byte is looked at once, in C, wherever a network
@@ -54,6 +55,7 @@ from attrs import define, field
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.lines import EventHandler, LineSplitter
+from rungwise.fsm.replies.assembly.copies import Replays
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.text.contents import exact
 
@@ -63,7 +65,8 @@ _DONE: Final = b"[DONE]"
 _EVENT: Final = b"event:"
 _ERROR: Final = b"error"
 _ERROR_LINE: Final = b"error:"  # llama.cpp's, often as the first line
-_FIELDS: Final = (b":", b"id:", b"retry:")
+_ID: Final = b"id:"
+_FIELDS: Final = (b":", b"retry:")
 _OBJECT: Final = (b" {", b"{")
 _VALUES: Final = (b"{", b"[", b'"')
 """How JSON begins that may hold events."""
@@ -92,6 +95,8 @@ class EventReader(LineSplitter):
     _pending: bytearray = field(factory=bytearray, init=False)
     _tail: bytearray = field(factory=bytearray, init=False)  # an object in several lines, no event
     _strays: int = field(default=0, init=False)
+    _id: bytes = field(default=b"", init=False)  # of the event that has not ended
+    _replays: Replays = field(factory=Replays, init=False)
 
     def take_last_alike(self) -> bytes:
         """Return the last event that was not parsed, once; nothing if none came since."""
@@ -106,7 +111,7 @@ class EventReader(LineSplitter):
 
     @property
     def _is_within(self) -> bool:
-        return self._pending != b"" or self._name != b""
+        return self._pending != b"" or self._name != b"" or self._id != b""
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
@@ -119,6 +124,7 @@ class EventReader(LineSplitter):
         super().reopen()
         self._pending.clear()
         self._name = b""
+        self._id = b""
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut."""
@@ -159,6 +165,9 @@ class EventReader(LineSplitter):
                 self._ignored = line  # so that the next such line is not even split
             else:
                 self._name = name
+        elif line.startswith(_ID):
+            self._id = line[len(_ID) :].strip()
+            self.has_fields = True
         elif line.startswith(_FIELDS):
             self.has_fields = True
         else:
@@ -185,6 +194,10 @@ class EventReader(LineSplitter):
             # the beginning of an object in several lines, or half a surrogate pair, which `load`
             # accepts
             self._pending += data + b"\n"
+            return
+        id = self._id
+        self._id = b""
+        if id and self._replays.is_again(id, data):
             return
         if self.names_types and "type" not in value and not self._name:
             name = self._ignored[len(_EVENT) :].strip()
@@ -223,7 +236,7 @@ class EventReader(LineSplitter):
             if is_error and data.strip() not in (b"", b"null"):
                 handler.take_error(data)
             else:
-                handler.take_stray(data, None)
+                handler.take_stray(_ERROR if is_error else data, None)
             return
         try:
             value = load(data)

@@ -1,4 +1,5 @@
-"""Leave out the copies of a stream that sends each event twice.
+"""Leave out the copies of events: of a stream that sends each one twice, and of those that a proxy
+sends again.
 
 Theory
 ------
@@ -19,6 +20,11 @@ cap by as much.
 
 Where copies are left out, an event without one is doubt: those before it may have been meant so. A
 stream of one event and its copy is doubt, too.
+
+**Replays.** Events may have ids of their own, by which a proxy that has lost its connection asks for
+what it has missed. It may get more than that. An event that comes again under its id, behind one
+with another id, with the same bytes, is a copy. Some servers have one id for all events, or a few
+in turn, such as one for each choice; so it takes `DISTINCT` ids before any is believed.
 """
 
 from __future__ import annotations
@@ -34,6 +40,10 @@ MOST_HELD: Final = 16
 """The most events that are held."""
 LONGEST_HELD: Final = 8192
 """The most bytes of events that are held."""
+DISTINCT: Final = 3
+"""The ids that a stream has at least if they are those of its events."""
+MOST_IDS: Final = 1_000
+"""The most ids that are remembered."""
 _NUMBERS: Final = re.compile(rb"\d+")
 
 E = TypeVar("E")
@@ -115,6 +125,30 @@ class Copies(Generic[E]):
     def _clear(self) -> None:
         self._held.clear()
         self.size = 0
+
+
+@define(eq=False)
+class Replays:
+    """Tell the events that come again, by their ids."""
+
+    _said: dict[bytes, int] = field(factory=dict, init=False)  # the hash of the event of each id
+    _last: bytes = field(default=b"", init=False)
+
+    def is_again(self, id: bytes, data: bytes) -> bool:
+        """Tell whether an event has come before.
+
+        Arguments:
+            id: its id.
+            data: its bytes.
+        """
+        goes_back = id != self._last and len(self._said) >= DISTINCT
+        self._last = id
+        said = hash(data)
+        if id in self._said:
+            return goes_back and self._said[id] == said
+        if len(self._said) < MOST_IDS:
+            self._said[id] = said
+        return False
 
 
 def _without_numbers(data: bytes) -> bytes:

@@ -26,7 +26,8 @@ held as long as they say what the announcement said: `announce`.
 
 Some servers send every piece twice [openclaw/openclaw#1284]. A text may be such by itself, so it is
 not shortened. But if each of its pieces, from the first to the last, comes twice, `DIFFERENT` ones
-and `ENOUGH` characters at least, that is doubt: `is_doubled`.
+and `ENOUGH` characters at least, that is doubt: `is_doubled`. So is a text whose long pieces grow
+but for their last characters, such as a cursor: `CURSOR` of them, `SNAPSHOTS` times in a row.
 
 A protocol that sends the whole text behind its pieces decides all of this: `settle`. A piece that
 comes behind that and is some of it was late.
@@ -34,6 +35,7 @@ comes behind that and is some of it was late.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -47,6 +49,10 @@ ENOUGH: Final = 30
 """Characters of a text that are no coincidence."""
 DIFFERENT: Final = 4
 """Different pieces, each of them twice, that are none either."""
+CURSOR: Final = 2
+"""The characters at the end of a piece that may be a cursor."""
+SNAPSHOTS: Final = 3
+"""The pieces in a row that grow but for a cursor, which are no coincidence."""
 MOST_LATE: Final = 64
 """The most pieces behind a whole text that are looked for in it."""
 MOST_HELD: Final = 64
@@ -62,7 +68,7 @@ class GatheredText:
     sends: Sends = field(default="not known", init=False)
     comes_in_messages: bool = field(default=False, init=False)
     is_doubled: bool = field(default=False, init=False)
-    """Whether each piece of the text came twice, once nothing follows any more."""
+    """Whether what came may be in the text twice, once nothing follows any more."""
     _text: HeldText = field(factory=HeldText, init=False)
     # While it is not known what the server sends:
     _latest: str = field(default="", init=False)  # what the next snapshot would begin with
@@ -77,6 +83,8 @@ class GatheredText:
     _due: str = field(default="", init=False)  # the piece that is due once more; "" for none
     _pairs: int = field(default=0, init=False)  # different pieces that came twice
     _twin: str = field(default="", init=False)  # the last one of them
+    _longest: str = field(default="", init=False)  # the last long piece
+    _growing: int = field(default=0, init=False)  # those in a row that grew but for a cursor
 
     @property
     def size(self) -> int:
@@ -123,6 +131,7 @@ class GatheredText:
         if self.sends == "pieces twice" and not self._due:
             is_long = self.size >= 2 * ENOUGH
             self.is_doubled = is_long and self._pairs >= DIFFERENT
+        self.is_doubled = self.is_doubled or self._growing >= SNAPSHOTS
         rest = self._ended() + self._announced[: self._again]
         self._again = 0
         self._text.write(rest)
@@ -224,13 +233,18 @@ class GatheredText:
 
     def _is_copy(self, piece: str) -> bool:
         size = self.size
-        if self.sends in ("snapshots", "not known") or len(piece) != size or size < ENOUGH:
+        if self.sends in ("snapshots", "not known") or size < ENOUGH or self._first >= size:
             return False
-        return self._first < size and piece == self._text.getvalue()
+        if not 0.8 * size <= len(piece) <= 1.2 * size:
+            return False
+        text = self._text.getvalue()
+        return piece == text or _tidied(piece) == _tidied(text)
 
     def _new_in(self, piece: str) -> str:
         """Return what is new in a piece, as far as is known by now."""
         latest = self._latest
+        if len(piece) >= ENOUGH and self.sends != "snapshots":
+            self._look_for_growth(piece)
         if self.sends == "pieces":
             return piece
         if self.sends == "pieces twice":
@@ -271,9 +285,19 @@ class GatheredText:
         else:
             self.sends = "pieces"
 
+    def _look_for_growth(self, piece: str) -> None:
+        """Note whether a long piece is the one before it and more, but for a cursor."""
+        last = self._longest
+        self._longest = piece
+        if last and len(piece) > len(last) and piece.startswith(last[:-CURSOR]):
+            self._growing += 1
+        elif self._growing < SNAPSHOTS:
+            self._growing = 0
+
     def _snapshot(self, piece: str, latest: str) -> str:
         """Return what is new in the piece that has shown that all of them are snapshots."""
         self.sends = "snapshots"
+        self._growing = 0
         start = self.size
         if len(self._held) < self._grown - 1:
             # some were handed out as what they were not
@@ -302,3 +326,8 @@ class GatheredText:
         self._text.seek(max(0, size - len(message) - 1))
         tail = self._text.read()
         return tail.rstrip().endswith(message.rstrip())
+
+
+def _tidied(text: str) -> str:
+    """Return a text as a server writes it that cleans up what it has sent in pieces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
