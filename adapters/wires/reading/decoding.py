@@ -183,6 +183,9 @@ class StreamDecoder(BodyDecoder):
 
     def take_value(self, value: Any, data: bytes, *, is_error: bool) -> None:
         """Take an event, or the events in a value, and note its tokens and the calls in it."""
+        if is_error and not isinstance(value, dict):
+            self.take_error(data)
+            return
         events = [value]
         if not is_error and not self.EVENTS.is_usual(value):
             events = self._events_in(value, data)
