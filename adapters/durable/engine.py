@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -78,6 +78,7 @@ class Engine:
     _portal: BlockingPortal = field(init=False)
     _end_loop: Callable[..., Any] = field(init=False)
     _is_closed: bool = field(default=False, init=False)
+    _taking_over: anyio.Lock = field(factory=anyio.Lock, init=False)
 
     def open(self) -> None:
         """Start, or raise a ConfigurationError: this process runs DBOS already, or the database
@@ -180,11 +181,16 @@ class Engine:
     async def _look_for_ever(self) -> None:
         while True:
             try:
-                await anyio.to_thread.run_sync(self.take_over)
+                async with self._taking_over:
+                    await anyio.to_thread.run_sync(self.take_over)
             except Exception:
                 # the database is away; it may come back
                 _logger.exception("cannot see which processes are alive")
             await anyio.sleep(LOOK)
+
+    def alone(self, begins_anew: bool) -> AbstractAsyncContextManager[object]:
+        """Let `take_over` wait while a call begins anew: it would resume what is there no more."""
+        return self._taking_over if begins_anew else nullcontext()
 
     def take_over(self) -> None:
         """Put into the queue what dead processes have left."""
@@ -200,7 +206,8 @@ class Engine:
         pending = partial(DBOS.list_workflows, **of_calls)
         for name in {each.executor_id for each in pending() if each.executor_id} - {self.name}:
             with self._owners.seized(name) as is_dead:
-                for left in pending(executor_id=name) if is_dead else ():
-                    DBOS.resume_workflow(
-                        left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home)
-                    )
+                for each in pending(executor_id=name) if is_dead else ():
+                    # Somebody may have begun it anew since it was listed.
+                    for left in pending(executor_id=name, workflow_ids=[each.workflow_id]):
+                        home = (left.attributes or {}).get(HOME, self.home)
+                        DBOS.resume_workflow(left.workflow_id, queue_name=home)

@@ -154,26 +154,26 @@ class Workflows:
 
         check_id(id)
         work = self._work(request, options, returns, is_turn=is_turn, is_streaming=is_streaming)
-        known, status = await self.known(id)
         fine = FINE if returns is None else FINE - LESSER
-        if known is not None:
-            _check_same(id, known, work)
-            has_changed = status in UNFINISHED and not is_same_setting(known, work)
-            if restart and (has_changed or status == "broken"):
-                work["spent"] = await self._spent(id, known)
-                await DBOS.cancel_workflow_async(id)
-            elif has_changed:
-                raise ConfigurationError(CHANGED)
-            elif not retry_failed or status in (*UNFINISHED, *fine):
-                return Begun(id)
-            await DBOS.delete_workflow_async(id)
-        home = self.engine.home
-        text = json_of(work)
-        with SetWorkflowID(id), SetWorkflowAttributes({HOME: home}):
-            if enqueue:
-                handle = await DBOS.enqueue_workflow_async(home, _workflow(), text)
-            else:
-                handle = await DBOS.start_workflow_async(_workflow(), text)
+        async with self.engine.alone(restart or retry_failed):
+            known, status = await self.known(id)
+            if known is not None:
+                _check_same(id, known, work)
+                has_changed = status in UNFINISHED and not is_same_setting(known, work)
+                if restart and (has_changed or status == "broken"):
+                    work["spent"] = await self._spent(id, known)
+                    await DBOS.cancel_workflow_async(id)
+                elif has_changed:
+                    raise ConfigurationError(CHANGED)
+                elif not retry_failed or status in (*UNFINISHED, *fine):
+                    return Begun(id)
+                await DBOS.delete_workflow_async(id)
+            home = self.engine.home
+            with SetWorkflowID(id), SetWorkflowAttributes({HOME: home}):
+                if enqueue:
+                    handle = await DBOS.enqueue_workflow_async(home, _workflow(), json_of(work))
+                else:
+                    handle = await DBOS.start_workflow_async(_workflow(), json_of(work))
         if is_streaming:  # its events are read before its result, which says whose it is
             known, _ = await self.known(id)
             if known is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dbos import DBOS
 
 from rungwise import Budget, ConfigurationError, Policy, Tool, TurnPolicy, replay
 from rungwise.adapters.durable.own_rows import client_of
@@ -185,6 +186,46 @@ def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
             durable.turn("heron", MESSAGES, tools=TOOLS)
         result = durable.turn("heron", MESSAGES, tools=TOOLS, restart=True)
     assert result.journal.setting.policy.budget.attempts == 100 - 3
+
+
+def test_what_was_started_again_is_taken_over_by_nobody(
+    serve: Any,
+    opened: Any,
+    database: str,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another one may have seen what a dead process had left just before it was begun anew."""
+    server = serve(DOWN, ScriptedReply(hang=True), ScriptedReply("It is grey.", delay=1.0))
+    killed = child(
+        server,
+        database,
+        "heron",
+        messages=MESSAGES,
+        is_turn=True,
+        policy=SHORT,
+    )
+    until(lambda: len(server.requests) == 2)
+    killed.kill()
+    killed.wait()
+    seen: list[Any] = []
+    look = DBOS.list_workflows
+
+    def listed(**asked: Any) -> list[Any]:
+        found = look(**asked)
+        if "workflow_ids" in asked:
+            return found
+        seen.extend(each for each in found if each.executor_id not in ("", None))
+        return seen or found
+
+    monkeypatch.setattr(DBOS, "list_workflows", listed)
+    with opened(same(server))(policy=Policy()) as durable:
+        until(lambda: seen)
+        handle = durable.start_turn("heron", MESSAGES, tools=TOOLS, restart=True)
+        until(lambda: len(server.requests) == 3)
+        durable.workflows.engine.take_over()
+        assert handle.status() == "running"
+        assert handle.result().text == "It is grey."
 
 
 def test_what_another_process_would_not_find_is_refused(

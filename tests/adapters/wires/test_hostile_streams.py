@@ -29,9 +29,10 @@ from rungwise.fsm.replies.parts import (
 )
 from rungwise.testing import ScriptedReply
 from support import protocols
+from support.classified import event_of as classified
 from support.sampling import examples
 from support.spoiling import spoilt
-from support.streams import rendered
+from support.streams import followed, rendered
 from support.texts import cut
 
 ALL = pytest.mark.parametrize("api", protocols.PROTOCOLS)
@@ -517,6 +518,7 @@ STRAYS = [
     b"\r",
     b": ping\n\n",
     b"event: error\n",
+    b'event: error\ndata: "upstream timeout"\n\n',
     b"event: x\n",
     b"data: {\ndata: }\n\n",
     b"data: {\n\n",
@@ -528,6 +530,22 @@ STRAYS = [
     b"\xef\xbb\xbf",
 ]
 """What may stand between two events."""
+
+
+IN_EVENTS = [api for api in protocols.PROTOCOLS if api not in ("ollama", "bedrock")]
+
+
+@pytest.mark.parametrize("value", ['"upstream timeout"', '["too late"]', "[1]", "null", "17", ""])
+@pytest.mark.parametrize("api", IN_EVENTS)
+def test_an_error_may_be_any_value(api: str, value: str) -> None:
+    whole = rendered(backend(api), ScriptedReply("Herons nest in reeds."), streams=True)
+    events = whole.split(b"\n\n")
+    half = len(events) // 2
+    error = b"event: error\ndata: %s" % value.encode()
+    data = b"\n\n".join([*events[:half], error, *events[half:]])
+    came, _, _ = followed(backend(api).decoder({}), [data])
+    if value.startswith(("[", '"')):
+        assert classified(came) != "answered"
 
 
 def answers(api: str, *, streams: bool) -> list[bytes]:
