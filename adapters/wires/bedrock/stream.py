@@ -30,6 +30,7 @@ from rungwise.adapters.wires.json_text import arguments_of, input_in, load, mend
 from rungwise.adapters.wires.plain.parts import (
     block_in,
     blocks_in,
+    is_marked_as_thought,
     mapping_of,
     text_in,
     text_of_blocks,
@@ -108,7 +109,9 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     call = block.get("toolUse")
     cited = block.get("citationsContent")
     reasoning = mapping_of(block.get("reasoningContent")).get("reasoningText")
-    if "text" in block:
+    if "text" in block and is_marked_as_thought(block):
+        yield from thinking_parts(text_in(block, "text"), None, provider)
+    elif "text" in block:
         yield from text_parts(text_of_blocks(block["text"]), None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
         id = mended(text_in(call, "toolUseId"))

@@ -24,7 +24,7 @@ from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.counts import billed, lifetimes
 from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.parts import block_in, blocks_in, text_in
+from rungwise.adapters.wires.plain.parts import block_in, blocks_in, is_marked_as_thought, text_in
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.replies.assembly.gathered import GatheredText
 from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
@@ -259,6 +259,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     content = message.get("content") or message.get("text")
     content = content or text_in(message.get("audio"), "transcript")
     if isinstance(content, str):
+        if is_marked_as_thought(message):
+            return "", reasoning or content, refusal
         return content, reasoning, refusal
     texts: dict[str, list[str]] = {
         "text": [],

@@ -18,6 +18,7 @@ from rungwise.adapters.wires.chat.tools import (
     piece_of_call,
     take_call,
     take_calls,
+    take_list,
 )
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
@@ -321,6 +322,7 @@ class ChatDecoder(StreamDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
         self._beside.stray(line)
+        self.look_for_trouble(line)
         self._has_strays = self._has_strays or not line.strip().startswith(b":")
         body = b"" if value is None else as_json(value).encode()
         if value is not None and completion.error_in(value, {}, body):
@@ -353,8 +355,7 @@ class ChatDecoder(StreamDecoder):
         calls = calls_in(delta)
         if calls and self._lists.is_all(calls, listed):
             forget_calls(self.assembly)
-        for call in calls:
-            take_call(self.assembly, call)
+        take_list(self.assembly, calls)
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
         """Take a whole message.

@@ -8,7 +8,7 @@ piece, or send the call whole; `take_call` tells which pieces belong together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from attrs import define, evolve, field, frozen
@@ -163,6 +163,24 @@ def take_call(assembly: Assembly[ChatCall], call: Mapping[str, Any]) -> None:
         item = items.begin(_CALL, index=index)
         item.is_free = piece.is_free
     _add(assembly, item, piece, extras)
+
+
+def take_list(assembly: Assembly[ChatCall], calls: Sequence[Mapping[str, Any]]) -> None:
+    """Take the calls of a delta.
+
+    Where several have neither id, name nor index, they are told by their place in the list.
+    """
+    items = assembly.items.all
+    pieces = [_Piece.of(call) for call in calls]
+    is_bare = len(calls) > 1 and len(calls) == len(items)
+    for call, piece in zip(calls, pieces, strict=True):
+        is_bare = is_bare and not (piece.id or piece.name) and index_of(call) is None
+    if is_bare:
+        for item, piece in zip(items, pieces, strict=True):
+            _add(assembly, item, piece, NOTHING)
+        return
+    for call in calls:
+        take_call(assembly, call)
 
 
 def listed(call: Mapping[str, Any]) -> ListedCall:

@@ -125,9 +125,8 @@ class GeminiDecoder(StreamDecoder):
         # sets.
         if len(candidate) > 1 and (len(candidate) > 2 or candidate.get("index") != 0):
             return None
-        if len(content) > 1:
-            if len(content) > 2 or "role" not in content or content["role"] in FOREIGN_ROLES:
-                return None
+        if len(content) > 1 and (len(content) > 2 or content.get("role", "tool") in FOREIGN_ROLES):
+            return None
         id = value.get("responseId")
         if id == self._origin.id:
             self._origin.lasts = True

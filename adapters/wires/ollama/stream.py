@@ -204,7 +204,8 @@ class OllamaDecoder(StreamDecoder):
         if thought := text_in(message, "thinking"):
             self.take_piece(_KINDS["thinking"], thought)
         if text := _text_in(value, message):
-            self.take_piece(_KINDS["content"], text)
+            is_thought = mapping_of(message).get("thinking") is True
+            self.take_piece(_KINDS["thinking" if is_thought else "content"], text)
         self._media.take(mapping_of(message), self.provider)
         calls = calls_in(message) or calls_in(value)
         if self._lists.is_all(calls, lambda call: call):

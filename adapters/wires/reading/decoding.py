@@ -274,10 +274,14 @@ class StreamDecoder(BodyDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not an event; end at an error outside of the events."""
         self.letters_beside += len(line)
-        if self.started and tells_of_trouble(line):
-            self._doubts.why = TROUBLE
+        self.look_for_trouble(line)
         if value is not None and (value.get("error") or is_bare_error(value)):
             self.take_error(as_json(value).encode())
+
+    def look_for_trouble(self, line: bytes) -> None:
+        """Note whether data amid the reply is an error in words: what follows may lack a piece."""
+        if self.started and tells_of_trouble(line):
+            self._doubts.why = TROUBLE
 
     def start_over(self) -> None:
         """Forget what has come: the server says it once more, and it was paid for all the same."""

@@ -10,21 +10,22 @@ one before: "ha", "ha". So a copy by itself says nothing. But a stream says only
 and why it ends, and hardly any text comes in pieces each of which is there twice.
 
 So only a stream whose first event comes twice is looked at; any other is known for honest by its
-second event. One whose first event comes three times does not begin with it, and is honest as well.
+second event. One whose first event comes three times does not begin with it, and is honest, too.
+
 What follows the first event is held until it is decided. `ENOUGH` different events, each of them
-twice and none once, are no coincidence, and neither is a stream that ends when two of them have
-come: then the copies are left out. An event that comes once shows that there were none: then all is
-handed over as it came. That is so, too, if nothing is decided after `MOST_HELD` events, such as many
-equal ones, or after `LONGEST_HELD` bytes. What is held is not counted yet, so a reply may exceed its
-cap by as much.
+twice and none once, are no coincidence. Neither is a stream that ends when two of them have come.
+Then the copies are left out. An event that comes once shows that there were none. Then all is
+handed over as it came. That is so, too, if nothing is decided after `MOST_HELD` events, such as
+many equal ones, or after `LONGEST_HELD` bytes. What is held is not counted yet, so a reply may
+exceed its cap by as much.
 
 Where copies are left out, an event without one is doubt: those before it may have been meant so. A
 stream of one event and its copy is doubt, too.
 
-**Replays.** Events may have ids of their own, by which a proxy that has lost its connection asks for
-what it has missed. It may get more than that. An event that comes again under its id, behind one
-with another id, with the same bytes, is a copy. Some servers have one id for all events, or a few
-in turn, such as one for each choice; so it takes `DISTINCT` ids before any is believed.
+**Replays.** Events may have ids of their own. By them, a proxy that has lost its connection asks
+for what it has missed. It may get more than that. An event that comes again under its id, behind
+one with another id, with the same bytes, is a copy. Some servers have one id for all events, or a
+few in turn, such as one for each choice; so it takes `DISTINCT` ids before any is believed.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ held as long as they say what the announcement said: `announce`.
 
 Some servers send every piece twice [openclaw/openclaw#1284]. A text may be such by itself, so it is
 not shortened. But if each of its pieces, from the first to the last, comes twice, `DIFFERENT` ones
-and `ENOUGH` characters at least, that is doubt: `is_doubled`. So is a text whose long pieces grow
-but for their last characters, such as a cursor: `CURSOR` of them, `SNAPSHOTS` times in a row.
+and `ENOUGH` characters at least, that is doubt: `is_doubled`. So is a text whose first pieces are
+snapshots but for the characters at their end, such as a cursor.
 
 A protocol that sends the whole text behind its pieces decides all of this: `settle`. A piece that
 comes behind that and is some of it was late.
@@ -51,8 +51,6 @@ DIFFERENT: Final = 4
 """Different pieces, each of them twice, that are none either."""
 CURSOR: Final = 2
 """The characters at the end of a piece that may be a cursor."""
-SNAPSHOTS: Final = 3
-"""The pieces in a row that grow but for a cursor, which are no coincidence."""
 MOST_LATE: Final = 64
 """The most pieces behind a whole text that are looked for in it."""
 MOST_HELD: Final = 64
@@ -83,8 +81,7 @@ class GatheredText:
     _due: str = field(default="", init=False)  # the piece that is due once more; "" for none
     _pairs: int = field(default=0, init=False)  # different pieces that came twice
     _twin: str = field(default="", init=False)  # the last one of them
-    _longest: str = field(default="", init=False)  # the last long piece
-    _growing: int = field(default=0, init=False)  # those in a row that grew but for a cursor
+    _growing: int = field(default=0, init=False)  # pieces in a row that grew but for a cursor
 
     @property
     def size(self) -> int:
@@ -131,7 +128,7 @@ class GatheredText:
         if self.sends == "pieces twice" and not self._due:
             is_long = self.size >= 2 * ENOUGH
             self.is_doubled = is_long and self._pairs >= DIFFERENT
-        self.is_doubled = self.is_doubled or self._growing >= SNAPSHOTS
+        self.is_doubled = self.is_doubled or (self._growing > 1 and self.size >= ENOUGH)
         rest = self._ended() + self._announced[: self._again]
         self._again = 0
         self._text.write(rest)
@@ -243,8 +240,6 @@ class GatheredText:
     def _new_in(self, piece: str) -> str:
         """Return what is new in a piece, as far as is known by now."""
         latest = self._latest
-        if len(piece) >= ENOUGH and self.sends != "snapshots":
-            self._look_for_growth(piece)
         if self.sends == "pieces":
             return piece
         if self.sends == "pieces twice":
@@ -255,6 +250,9 @@ class GatheredText:
             return piece
         is_copy = self.sends == "not known" and piece == latest
         if is_copy or not piece.startswith(latest):
+            if self._grows_but_for_a_cursor(piece, latest):
+                self._latest = piece
+                return piece
             rest = self._ended()
             if is_copy and not self._grown:
                 self.sends = "pieces twice"
@@ -285,19 +283,18 @@ class GatheredText:
         else:
             self.sends = "pieces"
 
-    def _look_for_growth(self, piece: str) -> None:
-        """Note whether a long piece is the one before it and more, but for a cursor."""
-        last = self._longest
-        self._longest = piece
-        if last and len(piece) > len(last) and piece.startswith(last[:-CURSOR]):
-            self._growing += 1
-        elif self._growing < SNAPSHOTS:
-            self._growing = 0
+    def _grows_but_for_a_cursor(self, piece: str, latest: str) -> bool:
+        """Tell whether a piece is the one before it and more, but for the characters at its end."""
+        if self._held or self.sends != "not known" or len(latest) <= 2 * CURSOR:
+            return False
+        if len(piece) <= len(latest) or not piece.startswith(latest[:-CURSOR]):
+            return False
+        self._growing += 1
+        return True
 
     def _snapshot(self, piece: str, latest: str) -> str:
         """Return what is new in the piece that has shown that all of them are snapshots."""
         self.sends = "snapshots"
-        self._growing = 0
         start = self.size
         if len(self._held) < self._grown - 1:
             # some were handed out as what they were not
