@@ -13,7 +13,7 @@ from support.modes import EVERY, follow, streams
 from support.runs import Run, Stage
 from support.streams import rendered
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(8)
 
 TEXT: Final = "Herons nest in the reeds of the northern lake."
 OTHER: Final = "Bitterns nest there, too."

@@ -13,7 +13,7 @@ from hypothesis import settings
 THOROUGH = bool(os.environ.get("THOROUGH"))
 """Whether this run spares nothing: `.ci/run full` is thorough."""
 
-MANY = 3
+MANY = 5
 """From how many cases on a test is sampled, if it does not say itself how."""
 ONE_IN = 14
 """Of how many of its cases an ordinary run then takes one."""
