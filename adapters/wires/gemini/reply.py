@@ -219,12 +219,16 @@ def own_candidates(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], i
     own: list[Mapping[str, Any]] = []
     letters = 0
     for candidate in blocks_in(value.get("candidates")):
-        is_second = "content" in candidate and any("content" in each for each in own)
+        is_second = _has_text(candidate) and any(map(_has_text, own))
         if candidate.get("index") in (None, 0) and not is_second:
             own.append(candidate)
         else:
             letters += len(as_json(candidate.get("content")))
     return own, letters
+
+
+def _has_text(candidate: Mapping[str, Any]) -> bool:
+    return any(text_in(part, "text") for part in blocks_of(candidate))
 
 
 def blocks_of(candidate: Mapping[str, Any]) -> list[Any]:

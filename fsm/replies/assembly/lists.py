@@ -4,7 +4,7 @@ Theory
 ------
 
 Calls come one after another, or several at once. Some servers send the list of all calls so far
-with every event, as they send all the text so far. A call with an id is known by it; without ids
+with every event, as they send all the text so far. A call with an id is known by it. Without ids
 nothing says what the list is but the list itself. It begins with the calls of the list before it,
 whose arguments are the same or go on. Where they have not begun yet, that says nothing.
 
@@ -54,7 +54,7 @@ class CallLists:
         if len(calls) < 2 or not 0 < len(last) <= len(calls):
             return False
         pairs = [(read(each), read(now)) for each, now in zip(last, calls, strict=False)]
-        if not all(_goes_on(each, now) for each, now in pairs):
+        if any(read(call)[0] for call in calls) or not all(_goes_on(*pair) for pair in pairs):
             return False
         begun = [pair for pair in pairs if pair[0][2].lstrip().startswith("{")]
         self._are_all = self._are_all or any(_is_same(*pair) for pair in begun)
@@ -65,7 +65,7 @@ class CallLists:
 def _goes_on(earlier: ListedCall, later: ListedCall) -> bool:
     """Tell whether a call may be an earlier one that has grown."""
     id, name, arguments = earlier
-    if not name or later[:2] != (id, name):
+    if id or not name or later[1] != name:
         return False
     if later[2].startswith(arguments):
         return True
@@ -76,7 +76,7 @@ def _goes_on(earlier: ListedCall, later: ListedCall) -> bool:
 
 def _is_same(earlier: ListedCall, later: ListedCall) -> bool:
     """Tell whether a call that may have grown is an earlier one for sure."""
-    return earlier[0] != "" or earlier[2] == later[2] or not is_json(earlier[2])
+    return earlier[2] == later[2] or not is_json(earlier[2])
 
 
 def _has_grown(before: Any, now: Any, depth: int) -> bool:
