@@ -130,6 +130,10 @@ class FrameReader(StreamReader):
         if place < end:
             self._rest += data[place:]
 
+    def forget(self) -> None:
+        """Parse the next event, whatever it is like."""
+        self._alike.forget()
+
     def close(self, handler: EventHandler) -> None:
         """Drop an event that the end of the stream cut."""
         self._rest.clear()

@@ -258,6 +258,7 @@ class StreamDecoder(BodyDecoder):
             self._origin.lasts = True
         elif id and isinstance(id, str) and not self._origin.says_nothing:
             self._origin.take(id, self.assembly.said)
+            self._reader.forget()  # events like those under the earlier id would not be looked at
 
     def take_finish(self) -> None:
         """Note that this event says why the reply has ended: no piece belongs behind it."""

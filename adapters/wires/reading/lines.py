@@ -86,6 +86,10 @@ class StreamReader(ABC):
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
 
+    @abstractmethod
+    def forget(self) -> None:
+        """Parse the next event, whatever it is like: it may be about something new."""
+
     def reopen(self) -> None:
         """Forget what the end of a response has cut: the same stream goes on in another one."""
         self._rest.clear()

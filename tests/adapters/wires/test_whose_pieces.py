@@ -220,6 +220,16 @@ def test_ids_that_are_none_of_a_reply_are_no_doubt(api: str, ids: list[Any]) -> 
     assert (came.text, event_of(came)) == (TEXT, "answered")
 
 
+@pytest.mark.parametrize("api", ["openai", "gemini"])
+@pytest.mark.parametrize("at", range(1, 12))
+def test_an_id_of_an_event_without_a_text_says_nothing(api: str, at: int) -> None:
+    words = [f"word{number} " for number in range(12)]
+    chunks = [chunk(api, id="a", text=word) for word in words]
+    chunks.insert(at, framed({"id": "z", "responseId": "z", "trace": {"steps": 1}}))
+    came = ended(api, [*chunks, chunk(api, id="a", ends=True)])
+    assert (came.text, event_of(came)) == ("".join(words), "answered")
+
+
 # a list of all calls so far
 
 LISTS = {
