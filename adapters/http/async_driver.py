@@ -121,7 +121,10 @@ class AsyncDriver(Driver):
             yield event
 
     async def _exchange(
-        self, exchange: Exchange, send: Send, call: Call
+        self,
+        exchange: Exchange,
+        send: Send,
+        call: Call,
     ) -> AsyncGenerator[StreamEvent, None]:
         """Send the request, read the response, and yield the events of a stream."""
         response = None
@@ -163,7 +166,10 @@ class AsyncDriver(Driver):
                     await response.aclose()
 
     async def _in_background(
-        self, exchange: Exchange, send: Send, call: Call
+        self,
+        exchange: Exchange,
+        send: Send,
+        call: Call,
     ) -> AsyncGenerator[StreamEvent, None]:
         """Send the request of an attempt, and poll the reply until it is there."""
         assert isinstance(exchange, BackgroundExchange)

@@ -64,7 +64,11 @@ class AsyncHttpClient(_BuildsRequests, Protocol):
     """The part of `httpx.AsyncClient` that Rungwise uses."""
 
     async def send(
-        self, request: Any, *, stream: bool = False, follow_redirects: Any = False
+        self,
+        request: Any,
+        *,
+        stream: bool = False,
+        follow_redirects: Any = False,
     ) -> Any:
         """Send it."""
 

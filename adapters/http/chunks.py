@@ -36,7 +36,10 @@ class BodyReader:
     """
 
     def __init__(
-        self, protocol: h11.Connection, response: h11.Response | None = None, ahead: bytes = b""
+        self,
+        protocol: h11.Connection,
+        response: h11.Response | None = None,
+        ahead: bytes = b"",
     ) -> None:
         self._protocol = protocol
         self._passed = b""  # whole chunks, ahead of what h11 was given last

@@ -308,7 +308,11 @@ class OwnResponse:
     is_decoded = False
 
     def __init__(
-        self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits
+        self,
+        pool: Pool,
+        connection: Connection,
+        head: h11.Response,
+        limits: AttemptLimits,
     ) -> None:
         self.status_code = head.status_code
         self.headers = read_headers(head.headers.raw_items())

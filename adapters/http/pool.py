@@ -143,7 +143,11 @@ class Pool:
         return connection
 
     def _usable(
-        self, origin: Origin, useless: list[Connection], *, is_fresh: bool
+        self,
+        origin: Origin,
+        useless: list[Connection],
+        *,
+        is_fresh: bool,
     ) -> Connection | None:
         """Take the next connection that can serve, and collect the useless ones."""
         while idle := self._idle_to.get(origin):

@@ -35,7 +35,10 @@ class Connections:
     """
 
     def __init__(
-        self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int
+        self,
+        http: HttpClient | None,
+        async_http: AsyncHttpClient | None,
+        most: int,
     ) -> None:
         self._borrowed: BorrowedHttp | None = None
         if http is not None:

@@ -89,7 +89,10 @@ _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
 
 def connect(
-    host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits
+    host: str,
+    port: int,
+    context: ssl.SSLContext | None,
+    limits: AttemptLimits,
 ) -> Operation[socket.socket]:
     """Connect to the first address of a host that answers.
 
@@ -237,7 +240,10 @@ def what_came(sock: socket.socket) -> bytes:
 
 
 def read(
-    sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = False
+    sock: socket.socket,
+    limits: AttemptLimits,
+    *,
+    waits_first: bool = False,
 ) -> Operation[bytes]:
     """Read as soon as anything has come; b"" at the end.
 

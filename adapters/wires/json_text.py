@@ -92,11 +92,19 @@ def load(data: bytes) -> Any:
     try:
         return exact(orjson.loads(data), data)
     except orjson.JSONDecodeError:
-        text = data.decode("utf-8-sig", "replace")
+        text = _decoded(data)
     try:
         return json.loads(text, parse_int=whole)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _decoded(data: bytes) -> str:
+    """Return UTF-8 as text; halves of surrogate pairs may be written as characters of their own."""
+    try:
+        return data.decode("utf-8-sig", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8-sig", "replace")
 
 
 def is_event_stream(body: bytes) -> bool:

@@ -15,13 +15,19 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from rungwise.fsm.replies.assembly.origin import ASKING_ROLES, FOREIGN_ROLES
+from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
 
 UNREAD: Final = "a tool call that could not be read"
 """The finish reason of a reply in doubt, in place of the provider's."""
 UNREAD_PIECE: Final = "a piece of the reply that could not be read"
 BEHIND_END: Final = "a piece of the reply behind its end"
-"""The same, where a piece of a stream stands where none belongs."""
+TWICE: Final = "pieces of the reply that may have come twice"
+MIXED: Final = "pieces of two replies"
+TROUBLE: Final = "an error in words amid the reply"
+NOT_OWN: Final = "a message of another role"
+"""The same, where a piece of a stream stands where none belongs, or may be none of the reply."""
 MAY_HOLD_A_CALL: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
 """What the bytes of a body or an event with a call in it have."""
 _CONTAINERS: Final = frozenset(
@@ -54,9 +60,17 @@ _CLOSED: Final = frozenset(
     }
 )
 """The members that hold what the request said, or what a model wrote for a tool."""
-_CLEAN: Final = (None, "stop", "tool_calls")
+_GOOD: Final = (None, "stop", "tool_calls", "length")
+"""How replies end that the call takes for what they are, or goes on with."""
 _MOST: Final = 1_000
 """The most values that are looked at."""
+_TROUBLE: Final = re.compile(
+    rb"<html|\b(?:errors?|fail(?:ed|ure)|time(?:d[ -]?)?out|exceeded|unavailable|overloaded)\b",
+    re.IGNORECASE,
+)
+"""What the words of a proxy have that could not go on with a stream."""
+_LONGEST: Final = 1_000
+"""How many bytes of such words are looked at."""
 
 
 def holds_a_call(value: Any) -> bool:
@@ -85,10 +99,22 @@ def doubted(reply: Reply) -> Reply:
 
 
 def unclear(reply: Reply, why: str) -> Reply:
-    """Return a reply that ended as if it were whole as one whose end is unclear, calls or not."""
-    if reply.interrupted or reply.stop_reason not in _CLEAN:
+    """Return a reply that would be an answer, or a part of one, as one whose end is unclear."""
+    if reply.interrupted or reply.stop_reason not in _GOOD:
         return reply
     return evolve(reply, stop_reason="unknown", stop_raw=why)
+
+
+def owned(reply: Reply | Failure, role: object) -> Reply | Failure:
+    """Return a reply, in doubt if the role of its message is not the model's; see `Origin`."""
+    if role in FOREIGN_ROLES and isinstance(reply, Reply):
+        return unclear(reply, NOT_OWN)
+    return reply
+
+
+def tells_of_trouble(line: bytes) -> bool:
+    """Tell whether data between events is an error in words, as of a proxy, and no comment."""
+    return _TROUBLE.search(line, 0, _LONGEST) is not None
 
 
 def holds_a_text(value: Mapping[str, Any]) -> bool:
@@ -100,8 +126,10 @@ def holds_a_text(value: Mapping[str, Any]) -> bool:
 class Doubts:
     """Note what leaves it unclear whether a streamed reply is whole."""
 
-    has_unread: bool = field(default=False, init=False)
-    """Whether an event held a piece of a reply that could not be read."""
+    why: str = field(default="", init=False)
+    """Why the reply is in doubt, if anything has shown that it is."""
+    is_own: bool | None = field(default=None, init=False)
+    """Whether the message is the model's, as the roles in it say; None if none does."""
     written_at_end: int | None = field(default=None, init=False)
     """The characters that had come with the last finish reason."""
     ends_everywhere: bool = field(default=False, init=False)
@@ -115,6 +143,16 @@ class Doubts:
             self.ends_everywhere = True
         self.written_at_end = written
 
+    def take_role(self, role: object) -> None:
+        """Note the role that a piece of the message names; see `Origin`.
+
+        The first role holds for what names none, until the model's own comes.
+        """
+        if role in ASKING_ROLES and self.is_own is None:
+            self.is_own = False
+        elif role and role not in FOREIGN_ROLES:
+            self.is_own = True
+
     def look_at(self, value: Mapping[str, Any]) -> None:
         """Note whether an event holds a call."""
         self._saw_call = self._saw_call or holds_a_call(value)
@@ -123,8 +161,10 @@ class Doubts:
         """Return a reply with the doubts about it; `written` is how many characters have come."""
         if self._saw_call:
             reply = doubted(reply)
-        if self.has_unread:
-            reply = unclear(reply, UNREAD_PIECE)
+        if self.is_own is False:
+            reply = unclear(reply, NOT_OWN)
+        if self.why:
+            reply = unclear(reply, self.why)
         if self.written_at_end is not None and written > self.written_at_end:
             reply = unclear(reply, BEHIND_END)
         return reply

@@ -19,7 +19,7 @@ from support.waiting import auntil, patience
 WORDS = [f"word{number} " for number in range(40)]
 
 
-@pytest.mark.parametrize("count", [120, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.full)])
 def test_many_streams_at_once_are_whole_and_leave_nothing_open(count: int, tmp_path: Path):
     """Every stream has begun at its caller before any of them may end."""
     all_began = threading.Barrier(count + 1)

@@ -18,7 +18,7 @@ from support.modes import EVERY, MODES, WHOLE
 from support.plain import assistant
 from support.runs import MESSAGES, Ended, Run, Scripted, Stage
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(8)
 
 WELL: Final = ScriptedReply("In the reeds, mostly.")
 HINTS: Final = rungwise.Hints(

@@ -154,6 +154,7 @@ def test_a_durable_call_raises_each_time_it_is_asked_for(serve: Any, tmp_path: P
     assert len(server.requests) == 2
 
 
+@pytest.mark.full
 def test_a_line_of_a_batch_without_a_value_has_failed_and_is_run_again(
     serve: Any, tmp_path: Path
 ) -> None:

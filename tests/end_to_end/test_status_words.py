@@ -13,7 +13,7 @@ from support import protocols
 from support.modes import EVERY
 from support.runs import Run, Stage
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(12)
 
 TEXT: Final = "Herons nest in the reeds of the northern lake."
 GOOD: Final = ScriptedReply(TEXT)

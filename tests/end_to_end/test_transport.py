@@ -32,7 +32,7 @@ everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 always = pytest.mark.parametrize("way", WAYS)
 
 
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 
 
 def usage_fields(api: str) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
         assert seen.model == "model-1"
 
 
-@half
+@few
 def test_one_transport_serves_threads_and_event_loops_at_once(stages: Stages) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -279,7 +279,7 @@ def test_one_transport_serves_threads_and_event_loops_at_once(stages: Stages) ->
         assert [(one.error, one.text) for one in seen] == [(None, text) for _, _, text in cases]
 
 
-@half
+@few
 @every
 def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: Stages) -> None:
     with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:
@@ -290,7 +290,7 @@ def test_an_sdk_that_is_closed_leaves_the_client_open(api: str, stages: Stages) 
         assert sdks.ask(api, "whole", transport=transport).text == TEXT
 
 
-@half
+@few
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 @pytest.mark.parametrize("library", [httpx, httpx2])
 @pytest.mark.parametrize("streams", [False, True])

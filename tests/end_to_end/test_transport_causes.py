@@ -38,7 +38,7 @@ UNKNOWN: Final = {"n": 2}
 every = pytest.mark.parametrize("api", APIS)
 always = pytest.mark.parametrize("way", WAYS)
 streamed_or_not = pytest.mark.parametrize("streams", [False, True])
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 
 
 def busy(seconds: float) -> ScriptedReply:
@@ -52,7 +52,7 @@ def retry_after(error: Any) -> float | None:
     return None if value is None else float(value)
 
 
-@half
+@few
 @pytest.mark.parametrize("status", STATUSES)
 @always
 @every
@@ -71,7 +71,7 @@ def test_an_sdk_raises_what_it_would_raise_without_us(
     assert over.status == alone.status == status
 
 
-@half
+@few
 @pytest.mark.parametrize("backend", PROTOCOLS)
 @pytest.mark.parametrize("status", [401, 403, 404, 429])
 @every

@@ -53,7 +53,7 @@ NONSENSE: Final = [
 
 every = pytest.mark.parametrize("api", APIS)
 always = pytest.mark.parametrize("way", WAYS)
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 streamed_or_not = pytest.mark.parametrize("streams", [False, True])
 
 
@@ -159,7 +159,7 @@ def test_a_faulty_request_keeps_the_providers_reason(
     assert error["code"] in json.dumps(body_of(seen))
 
 
-@half
+@few
 @streamed_or_not
 @every
 def test_what_is_too_large_for_the_provider_keeps_its_status(
@@ -171,7 +171,7 @@ def test_what_is_too_large_for_the_provider_keeps_its_status(
     assert "Too large for us." in fault_of(api, response)
 
 
-@half
+@few
 @every
 def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: Stages) -> None:
     once = Policy(limits=Limits(retries=0))
@@ -190,7 +190,7 @@ def test_every_error_tells_the_sdk_not_to_ask_again(api: str, stages: Stages) ->
 # models and chains
 
 
-@half
+@few
 @every
 def test_the_model_selects_a_chain(api: str, stages: Stages) -> None:
     for number, stage in enumerate(stages):
@@ -244,7 +244,7 @@ def test_nonsense_is_a_faulty_request(
         assert stages[0].requests == []
 
 
-@half
+@few
 def test_gemini_streams_as_events_alone(stages: Stages) -> None:
     path = path_of("gemini", streams=True).removesuffix("?alt=sse")
     with chained(stages, ("openai", [ScriptedReply(TEXT)])) as transport:

@@ -77,7 +77,7 @@ ALONE: Final = [
 
 
 every = pytest.mark.parametrize("api", APIS)
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 streamed_or_not = pytest.mark.parametrize("streams", [False, True])
 
 
@@ -94,7 +94,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-@half
+@few
 @streamed_or_not
 @every
 def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
@@ -136,7 +136,7 @@ def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
     assert "second" in warning
 
 
-@half
+@few
 @pytest.mark.parametrize(("api", "fields", "name"), ALONE)
 def test_a_warning_names_what_was_forwarded_and_an_error_what_cannot_be(
     api: str,
@@ -175,7 +175,7 @@ def test_an_sdk_reads_what_was_forwarded(api: str, way: str, stages: Stages) -> 
     assert len(stages[0].requests) == 1
 
 
-@half
+@few
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 @streamed_or_not
 @every
@@ -217,7 +217,7 @@ def test_a_forwarded_call_to_nobody_is_an_error_of_the_protocol(api: str, dead_u
             assert fault_of(api, response)
 
 
-@half
+@few
 @streamed_or_not
 @every
 def test_it_counts_against_the_budget(api: str, streams: bool, stages: Stages) -> None:
@@ -294,7 +294,7 @@ def test_other_requests_go_on_as_written_to_their_own_address(
     assert stages[0].requests == []
 
 
-@half
+@few
 def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: Stages) -> None:
     import asyncio
 

@@ -14,7 +14,7 @@ from support.gateways import TOOLS, asked, chained, client_over, post, posted, w
 from support.plain import user
 from support.runs import Stages
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(8)
 
 
 def test_the_time_out_of_an_sdk_ends_a_whole_call() -> None:

@@ -120,7 +120,7 @@ CHOICES: Final = {
 
 
 every = pytest.mark.parametrize("api", APIS)
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 
 
@@ -144,7 +144,7 @@ def holds(sent: Any, wanted: Any) -> bool:
     return bool(sent == wanted)
 
 
-@half
+@few
 @pytest.mark.parametrize("streams", [False, True])
 @every
 def test_a_backend_of_the_same_protocol_gets_every_field_as_written(
@@ -281,7 +281,7 @@ def test_pictures_go_along(api: str, backend: str, stages: Stages) -> None:
     official.check(backend, one(stages[0]).body)
 
 
-@half
+@few
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
@@ -404,7 +404,7 @@ def test_a_fallback_of_another_protocol_gets_only_what_its_own_has_a_form_for(
         assert sent.get("metadata") in (None, {"user_id": "s"})
 
 
-@half
+@few
 @every
 def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: Stages) -> None:
     own = {
@@ -422,7 +422,7 @@ def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: Stages) ->
 FORCED: Final = ({"type": "function", "function": {"name": "look"}}, "required")
 
 
-@half
+@few
 @pytest.mark.parametrize(
     ("api", "fields", "member", "sent"),
     [

@@ -19,7 +19,7 @@ from support.sdks import APIS, FINISHES, WAYS
 
 every = pytest.mark.parametrize("api", APIS)
 always = pytest.mark.parametrize("way", WAYS)
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 everywhere = pytest.mark.parametrize("backend", PROTOCOLS)
 
 
@@ -97,7 +97,7 @@ def test_a_schema_that_is_no_object_reaches_the_program_bare(way: str, stages: S
     assert (seen.error, json.loads(seen.text)) == (None, [1, 2])
 
 
-@half
+@few
 @pytest.mark.parametrize("backend", ["openai", "anthropic", "gemini"])
 def test_the_sdks_own_parsers_get_what_they_wanted(backend: str, stages: Stages) -> None:
     script = [ScriptedReply(WRONG), ScriptedReply(RIGHT)]
@@ -169,7 +169,7 @@ def test_calls_of_tools_are_checked(
     assert len(stages[0].requests) == 2
 
 
-@half
+@few
 @pytest.mark.parametrize(
     ("api", "fields"),
     [

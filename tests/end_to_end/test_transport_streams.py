@@ -42,7 +42,7 @@ ENDS: Final = {
 
 
 every = pytest.mark.parametrize("api", APIS)
-half = pytest.mark.sampled(2)
+few = pytest.mark.sampled(8)
 
 
 def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
@@ -64,7 +64,7 @@ def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
 held_or_not = pytest.mark.parametrize("hold", [False, True])
 
 
-@half
+@few
 @held_or_not
 @every
 def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: Stages) -> None:
@@ -176,7 +176,7 @@ def test_leaving_a_stream_ends_the_call_and_keeps_what_came(
 
 
 @pytest.mark.own_connections
-@half
+@few
 def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: Stages) -> None:
     import httpx
 
@@ -189,7 +189,7 @@ def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: Stages) -
         until(lambda: stages[0].provider.open_connections == 0)
 
 
-@half
+@few
 @pytest.mark.parametrize("way", sdks.WAYS)
 @every
 def test_halves_of_characters_break_nothing(api: str, way: str, stages: Stages) -> None:
@@ -301,7 +301,7 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(2)
-@half
+@few
 @settings(
     max_examples=examples(300),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -15,7 +15,7 @@ from support import protocols
 from support.modes import EVERY, follow, streams
 from support.runs import Ended, Run, Stage
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(12)
 
 TEXT: Final = "Herons nest in the reeds of the northern lake."
 OTHER: Final = "Bitterns nest there, too."

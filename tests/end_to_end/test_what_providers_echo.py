@@ -96,7 +96,7 @@ def check_nothing_shows(
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 def test_an_echo_in_a_finish_reason_is_not_shown(
     api: str,
     mode: str,
@@ -115,7 +115,7 @@ def test_an_echo_in_a_finish_reason_is_not_shown(
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 def test_an_echo_in_an_error_code_is_not_shown(
     api: str,
     mode: str,
@@ -131,7 +131,7 @@ def test_an_echo_in_an_error_code_is_not_shown(
     check_nothing_shows(result, echo, caplog, failure.code)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 def test_a_key_in_place_of_a_parameter_is_not_repaired(
     api: str,
     mode: str,
@@ -147,7 +147,7 @@ def test_a_key_in_place_of_a_parameter_is_not_repaired(
     check_nothing_shows(result, KEY, caplog, None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("word", ["repetition", "model_length_2", "Stop.Reason-7"])
 def test_a_short_unknown_word_is_shown(
     api: str,

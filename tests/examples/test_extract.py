@@ -22,6 +22,7 @@ def test_two_hundred_records_of_which_twenty_are_corrected(
     assert all(each["bird"] == "heron" and 0 < each["count"] < 9 for each in read)
 
 
+@pytest.mark.full
 def test_too_little_money_is_never_exceeded(
     command: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,8 +35,10 @@ from rungwise.adapters.wires.json_text import arguments_of, input_in, load, mend
 from rungwise.adapters.wires.plain.parts import block_in, blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable, media_parts
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
+from rungwise.adapters.wires.unread import owned
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
@@ -208,6 +210,7 @@ class AnthropicDecoder(BlockDecoder):
         earlier = self._message.get("id", message.get("id"))
         if self.assembly.items.all and not self.done and message.get("id", earlier) != earlier:
             self.start_over()
+        self._doubts.is_own = message.get("role") not in FOREIGN_ROLES
         self.started = True
         about = {}
         for name in ("id", "model"):
@@ -387,4 +390,5 @@ class AnthropicDecoder(BlockDecoder):
             parts += parts_of(block, self.provider)
         usage = usage_of(mapping_of(value.get("usage")), value)
         draft = self._draft(parts, usage)
-        return draft.reply(error=self.error, raw=raw_of(value, body))
+        reply = draft.reply(error=self.error, raw=raw_of(value, body))
+        return owned(reply, value.get("role"))

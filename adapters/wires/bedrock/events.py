@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 from zlib import crc32
@@ -25,7 +26,7 @@ from rungwise.adapters.wires.bedrock.signing import botocore
 from rungwise.adapters.wires.json_text import load, object_in
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.adapters.wires.reading.events import Events
-from rungwise.adapters.wires.reading.sse import EventHandler, StreamReader
+from rungwise.adapters.wires.reading.lines import EventHandler, StreamReader
 
 _PRELUDE: Final = 12
 _LENGTHS: Final = Struct(">III").unpack_from  # of the event and of its headers, and their checksum
@@ -125,13 +126,18 @@ class FrameReader(StreamReader):
                 if text is not None:
                     handler.take_piece(alike.kind, text)
                     continue
-            self._take(headers, payload, handler)
+            self._take_frame(headers, payload, handler)
         if place < end:
             self._rest += data[place:]
+
+    def forget(self) -> None:
+        """Parse the next event, whatever it is like."""
+        self._alike.forget()
 
     def close(self, handler: EventHandler) -> None:
         """Drop an event that the end of the stream cut."""
         self._rest.clear()
+        self._release(handler)
 
     def _parse(self, frame: bytes, handler: EventHandler) -> None:
         """Take an event with headers that have not come before."""
@@ -145,7 +151,20 @@ class FrameReader(StreamReader):
             return
         if len(self._known) < _MOST_KNOWN:
             self._known[frame[_PRELUDE : message.prelude.headers_end]] = message.headers
-        self._take(message.headers, message.payload, handler)
+        self._take_frame(message.headers, message.payload, handler)
+
+    def _take_frame(
+        self,
+        headers: Mapping[str, Any],
+        payload: bytes,
+        handler: EventHandler,
+    ) -> None:
+        """Take an event, which may be a copy of the one before."""
+        if self._first is None:
+            self._take(headers, payload, handler)
+            return
+        data = b"%b %b" % (repr(headers).encode(), payload)
+        self._hand_on(data, partial(self._take, headers, payload, handler), handler)
 
     def _take(
         self,
@@ -174,6 +193,8 @@ class FrameReader(StreamReader):
             handler.take_value(event, payload, is_error=False)
         else:
             handler.take_piece(*piece)
+            if self._first is not None:
+                return
             self._alike.learn(b"", payload, piece, lambda other: handler.piece_in({name: other}))
             # pieces come with one kind of event alone, so what was learned before fits too
             self._learned = headers

@@ -30,14 +30,17 @@ from rungwise.adapters.wires.json_text import arguments_of, input_in, load, mend
 from rungwise.adapters.wires.plain.parts import (
     block_in,
     blocks_in,
+    is_marked_as_thought,
     mapping_of,
     text_in,
     text_of_blocks,
 )
 from rungwise.adapters.wires.provider_data import joined_base64
 from rungwise.adapters.wires.reading.alike_lines import Piece
-from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
+from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
+from rungwise.adapters.wires.unread import owned
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
@@ -106,7 +109,9 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     call = block.get("toolUse")
     cited = block.get("citationsContent")
     reasoning = mapping_of(block.get("reasoningContent")).get("reasoningText")
-    if "text" in block:
+    if "text" in block and is_marked_as_thought(block):
+        yield from thinking_parts(text_in(block, "text"), None, provider)
+    elif "text" in block:
         yield from text_parts(text_of_blocks(block["text"]), None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
         id = mended(text_in(call, "toolUseId"))
@@ -211,6 +216,7 @@ class ConverseDecoder(BlockDecoder):
         if name == "messageStart":
             if self.assembly.items.all and not self.done:
                 self.start_over()  # a gateway has asked again
+            self._doubts.is_own = event.get("role") not in FOREIGN_ROLES
             self.started = True
         elif name == "contentBlockStart":
             self._take_start(index, block_in(event.get("start") or event), data)
@@ -355,4 +361,5 @@ class ConverseDecoder(BlockDecoder):
         parts: list[Part] = []
         for block in content:
             parts += parts_of(block, self.provider)
-        return self._reply(parts, cut=False, raw=raw_of(value, body))
+        reply = self._reply(parts, cut=False, raw=raw_of(value, body))
+        return owned(reply, message.get("role"))

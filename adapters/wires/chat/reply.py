@@ -24,9 +24,10 @@ from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.counts import billed, lifetimes
 from rungwise.adapters.wires.draft import beyond, count_of, finish_in
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.parts import block_in, blocks_in, text_in
+from rungwise.adapters.wires.plain.parts import block_in, blocks_in, is_marked_as_thought, text_in
 from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.replies.assembly.gathered import GatheredText
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.values.usage import Usage
 
 _MOST: Final = 10_000  # the most values of a chunk that are read; no real chunk has as many
@@ -177,17 +178,25 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 def message_in(choice: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """Return the first message or delta under some names of a choice; an empty one for none.
 
-    Some servers write a bare text in place of it, or a list.
+    Some servers write a bare text in place of it, or a list. One of another role than the model's
+    says nothing of the reply.
     """
     for name in names:
         said = choice.get(name)
         if not said:
             continue
         if isinstance(said, dict):
-            return said
+            is_foreign = "role" in said and said["role"] in FOREIGN_ROLES
+            return {} if is_foreign else said
         if said := block_in(said):
             return said
     return {}
+
+
+def role_in(choice: Mapping[str, Any]) -> object:
+    """Return the role of the message or the delta of a choice, or None."""
+    said = choice.get("delta") or choice.get("message")
+    return said.get("role") if isinstance(said, dict) else None
 
 
 def others_in(value: Mapping[str, Any], own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -250,6 +259,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     content = message.get("content") or message.get("text")
     content = content or text_in(message.get("audio"), "transcript")
     if isinstance(content, str):
+        if is_marked_as_thought(message):
+            return "", reasoning or content, refusal
         return content, reasoning, refusal
     texts: dict[str, list[str]] = {
         "text": [],

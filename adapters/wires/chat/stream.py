@@ -14,8 +14,11 @@ from rungwise.adapters.wires.chat.tools import (
     ChatCall,
     calls_in,
     forget_calls,
+    listed,
+    piece_of_call,
     take_call,
     take_calls,
+    take_list,
 )
 from rungwise.adapters.wires.counts import more_of
 from rungwise.adapters.wires.draft import (
@@ -50,11 +53,7 @@ ENVELOPES: Final = frozenset(path[0] for path, what in ERRORS if what is None)
 ELSEWHERE: Final = frozenset({"error", *NAMES, *(path[0] for path in USAGE if path != ("usage",))})
 """Members of a chunk with more than its choice and its `usage`."""
 _ROLE: Final = ("role", "assistant")
-_OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
-_OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
-_OF_CALL: Final = frozenset({"index", "id", "type", "function"})
-_OF_FUNCTION: Final = frozenset({"name", "arguments"})
-"""All that a chunk with more arguments of a call may hold: no member of a provider's own."""
+_ABOUT: Final = (*completion.ABOUT, *completion.BILLED)
 _EVENTS: Final = Events(
     frozenset({"choices"}),
     around=(
@@ -222,7 +221,7 @@ class ChatDecoder(StreamDecoder):
 
         Most do.
         """
-        if not self.started:
+        if not self.started or self._doubts.is_own is False:
             return None
         try:
             (choice,) = value["choices"]
@@ -246,50 +245,28 @@ class ChatDecoder(StreamDecoder):
                 is_said = name in value and value[name] is not None
                 if is_said and self._about.get(name) is None:
                     return None
+            id = value.get("id")
+            if id == self._origin.id:
+                self._origin.lasts = True
+            elif id and type(id) is str and not self._origin.says_nothing:
+                return None
             items = delta.items()
             if len(delta) > 1:
                 items = [item for item in items if item[1] and item != _ROLE]
             ((name, text),) = items
             if name == "tool_calls":
-                return self._arguments_in(value, choice, text)
+                is_more = choice.get("logprobs") is not None or not ENVELOPES.isdisjoint(value)
+                return None if is_more else piece_of_call(self.assembly.items, choice, text)
             return (KINDS[name], text) if text and type(text) is str else None
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
-
-    def _arguments_in(
-        self,
-        value: Mapping[str, Any],
-        choice: Mapping[str, Any],
-        calls: Any,
-    ) -> Piece | None:
-        """Return what a chunk adds to the arguments of an open call, with the call's index.
-
-        None if it may hold anything else: the first that is known of the call, or a member of the
-        provider's own.
-        """
-        (call,) = calls
-        function = call["function"]
-        index = call["index"]
-        if type(index) is not int:
-            return None
-        if self.assembly.items.at(index) is None:
-            return None
-        if call.get("id") or function.get("name"):
-            return None
-        if not (call.keys() <= _OF_CALL and function.keys() <= _OF_FUNCTION):
-            return None
-        if not (choice.keys() <= _OF_CHOICE and choice["delta"].keys() <= _OF_DELTA):
-            return None
-        if choice.get("logprobs") is not None or not ENVELOPES.isdisjoint(value):
-            return None
-        text = function["arguments"]
-        return (index, text) if text and type(text) is str else None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
         """Take a piece of the text, of the reasoning, or of the call with this index."""
         if not isinstance(kind, int):
             self.assembly.piece(kind, text)
             return
+        self._lists.last = ()
         item = self.assembly.items.at(kind)
         if item is None or item.is_named_again or text.startswith("{"):
             # These arguments may begin another call.
@@ -305,6 +282,7 @@ class ChatDecoder(StreamDecoder):
         is_error: bool,
     ) -> None:
         """Take any other chunk."""
+        self.take_id(value.get("id"))
         choice = completion.first_choice(value)
         self._take_others(completion.others_in(value, choice))
         # what no delta will show, before it replaces anything
@@ -324,7 +302,7 @@ class ChatDecoder(StreamDecoder):
             self._is_counted = last is not None and last.output_tokens > 0
             self._most = more_of(self._most, last)
             self._usage = grown(self._usage or {}, usage)
-        for name in (*completion.ABOUT, *completion.BILLED):
+        for name in _ABOUT:
             if name in value and self._about.get(name) is None:
                 self._about[name] = value[name]
         if choice:
@@ -344,6 +322,7 @@ class ChatDecoder(StreamDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
         self._beside.stray(line)
+        self.look_for_trouble(line)
         self._has_strays = self._has_strays or not line.strip().startswith(b":")
         body = b"" if value is None else as_json(value).encode()
         if value is not None and completion.error_in(value, {}, body):
@@ -357,13 +336,13 @@ class ChatDecoder(StreamDecoder):
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         """Take a delta, or a message where there is none."""
+        if not self._doubts.is_own:
+            self._doubts.take_role(completion.role_in(choice))
         delta = completion.message_in(choice, "delta", "text")
         if not delta:
             if message := completion.message_in(choice, "message"):
                 self._take_message(message, is_last=self._finish is not None)
             return
-        if delta.get("role") in ("tool", "function"):
-            return  # what a tool of the server's own has found
         text, reasoning, refusal = completion.contents(delta)
         if reasoning:
             self.take_piece(REASONING, reasoning)
@@ -373,8 +352,10 @@ class ChatDecoder(StreamDecoder):
             self.assembly.refuse(self.assembly.refusal, refusal)
         self._own.take(delta)
         self._media.take(delta, self.provider)
-        for call in calls_in(delta):
-            take_call(self.assembly, call)
+        calls = calls_in(delta)
+        if calls and self._lists.is_all(calls, listed):
+            forget_calls(self.assembly)
+        take_list(self.assembly, calls)
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
         """Take a whole message.

@@ -8,7 +8,7 @@ piece, or send the call whole; `take_call` tells which pieces belong together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from attrs import define, evolve, field, frozen
@@ -18,12 +18,18 @@ from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in, m
 from rungwise.adapters.wires.plain.parts import blocks_in, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.assembly.assembly import Assembly
-from rungwise.fsm.replies.assembly.items import Item
+from rungwise.fsm.replies.assembly.items import Item, Items
+from rungwise.fsm.replies.assembly.lists import ListedCall
 from rungwise.fsm.replies.parts import ToolCall
 
 _CALL: Final = "call"
 """The kind of an item that is a call."""
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
+_OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
+_OF_CALL: Final = frozenset({"index", "id", "type", "function"})
+_OF_FUNCTION: Final = frozenset({"name", "arguments"})
+"""All that a chunk with more arguments of a call may hold: no member of a provider's own."""
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -48,7 +54,7 @@ class _Piece:
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
         """Read a piece; what it lacks is ""."""
-        identifier = text_in(call, "id")
+        identifier = text_in(call, "id", "tool_call_id")
         if not identifier.strip():
             identifier = ""
         name = text_in(call.get("function"), "name") or text_in(call, "name")
@@ -119,9 +125,11 @@ class ChatCall(Item):
 def index_of(value: Mapping[str, Any]) -> int | None:
     """Return the index of a choice or a call, which some servers write as text.
 
-    None if it has none.
+    It may stand in its function. None if it has none.
     """
     index = value.get("index")
+    if index is None and "function" in value:
+        index = mapping_of(value["function"]).get("index")
     if isinstance(index, str) and _DIGITS.fullmatch(index):
         return int(index)
     if isinstance(index, float) and index.is_integer():
@@ -157,6 +165,30 @@ def take_call(assembly: Assembly[ChatCall], call: Mapping[str, Any]) -> None:
     _add(assembly, item, piece, extras)
 
 
+def take_list(assembly: Assembly[ChatCall], calls: Sequence[Mapping[str, Any]]) -> None:
+    """Take the calls of a delta.
+
+    Where several have neither id, name nor index, they are told by their place in the list.
+    """
+    items = assembly.items.all
+    pieces = [_Piece.of(call) for call in calls]
+    is_bare = len(calls) > 1 and len(calls) == len(items)
+    for call, piece in zip(calls, pieces, strict=True):
+        is_bare = is_bare and not (piece.id or piece.name) and index_of(call) is None
+    if is_bare:
+        for item, piece in zip(items, pieces, strict=True):
+            _add(assembly, item, piece, NOTHING)
+        return
+    for call in calls:
+        take_call(assembly, call)
+
+
+def listed(call: Mapping[str, Any]) -> ListedCall:
+    """Return what a call says of itself."""
+    piece = _Piece.of(call)
+    return piece.id, piece.name, piece.arguments
+
+
 def take_calls(assembly: Assembly[ChatCall], message: Mapping[str, Any]) -> None:
     """Take the calls of a whole message, each of which is one of its own."""
     for call in calls_in(message):
@@ -165,6 +197,36 @@ def take_calls(assembly: Assembly[ChatCall], message: Mapping[str, Any]) -> None
             item = assembly.items.begin(_CALL)
             item.is_free = piece.is_free
             _add(assembly, item, piece, extras_of(call))
+
+
+def piece_of_call(
+    items: Items[ChatCall],
+    choice: Mapping[str, Any],
+    calls: Any,
+) -> tuple[int, str] | None:
+    """Return what a chunk adds to the arguments of an open call, behind the call's index.
+
+    None if it may hold anything else: the first that is known of the call, or a member of the
+    provider's own.
+
+    Arguments:
+        items: the calls so far.
+        choice: the choice of the chunk.
+        calls: the calls in it; anything may stand there.
+    """
+    (call,) = calls
+    function = call["function"]
+    index = call["index"]
+    if type(index) is not int or items.at(index) is None:
+        return None
+    if call.get("id") or function.get("name"):
+        return None
+    if not (call.keys() <= _OF_CALL and function.keys() <= _OF_FUNCTION):
+        return None
+    if not (choice.keys() <= _OF_CHOICE and choice["delta"].keys() <= _OF_DELTA):
+        return None
+    text = function["arguments"]
+    return (index, text) if text and type(text) is str else None
 
 
 def forget_calls(assembly: Assembly[ChatCall]) -> None:

@@ -1,32 +1,30 @@
-"""Read a reply of Gemini's: its finish reason, its tokens and its function calls."""
+"""Read a reply of Gemini's: its finish reason, its tokens and its parts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 
 from rungwise.adapters.wires.counts import billed
 from rungwise.adapters.wires.draft import COMMON, beyond, count_of, estimated, known_word
-from rungwise.adapters.wires.json_text import as_json, input_in, mended
-from rungwise.adapters.wires.plain.parts import blocks_in, list_of, text_in
-from rungwise.adapters.wires.provider_data import copy_if_sendable
+from rungwise.adapters.wires.gemini.calls import GatheredCall, call_in, listed
+from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.plain.parts import block_in, blocks_in, text_in
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.fsm.replies.assembly.assembly import Kind
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure, Reason
 from rungwise.fsm.replies.parts import (
     Part,
     ReasoningPart,
     TextPart,
-    ToolCall,
     calls_of,
     reasoning_of,
     text_of,
 )
 from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason
-from rungwise.fsm.replies.text.contents import json_in
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (
@@ -79,6 +77,19 @@ EVENTS: Final = Events(
     ),
 )
 """What events and bodies look like."""
+ABOUT: Final = frozenset(
+    {"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"}
+)
+"""All members of an event with a piece of text."""
+_OF_REPLY: Final = (
+    "content",
+    "finishReason",
+    "index",
+    "tokenCount",
+    "finishMessage",
+    "continuationToken",
+)
+"""Members of a candidate that the reply holds elsewhere."""
 
 
 def failure_of(word: str | None, message: str) -> Failure | None:
@@ -135,100 +146,6 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     return billed(usage, raw, {})
 
 
-_CALLS: Final = ("functionCall", "function_call")
-_STEP: Final = re.compile(r"\.([^.\[\]]{1,200})|\['([^']{1,200})'\]|\[(\d{1,6})\]")
-"""A step of a JSON path: `.name`, `['name']` or `[index]`."""
-_LONGEST_PATH: Final = 50
-_VALUES: Final = ("stringValue", "numberValue", "boolValue")
-"""The members of a piece of arguments that may hold its value; null has none."""
-
-
-@define(eq=False)
-class GatheredCall:
-    """Hold one call while it arrives."""
-
-    id: str
-    name: str
-    extras: dict[str, Any]  # other members of its part, and the server's own id
-    is_open: bool = False  # whether more of it is to come
-    letters: int = 0  # of the texts in its arguments
-    _args: Any = None  # its arguments, without the texts that arrive in pieces
-    _texts: dict[str, list[str]] = field(factory=dict)  # those, by their JSON path
-
-    @classmethod
-    def of(cls, part: Mapping[str, Any], function_call: Mapping[str, Any]) -> GatheredCall:
-        """Start from the part that holds a call, and its `functionCall`."""
-        extras = {name: value for name, value in part.items() if name not in _CALLS}
-        if function_call.get("id"):
-            extras["id"] = function_call["id"]
-        call = cls(text_in(function_call, "id"), text_in(function_call, "name"), extras)
-        call.take(function_call)
-        return call
-
-    def goes_on_with(self, function_call: Mapping[str, Any]) -> bool:
-        """Tell whether a call is the next piece of this one."""
-        if function_call.get("name") not in (None, "", self.name):
-            return False
-        return self.is_open and function_call.get("id") in (None, "", self.id)
-
-    def take(self, function_call: Mapping[str, Any]) -> None:
-        """Take a call, or the next piece of one."""
-        self.is_open = function_call.get("willContinue") is True
-        args = input_in(function_call, "args")
-        if isinstance(args, str):
-            opened, _ = json_in(args)
-            if isinstance(opened, dict):
-                args = opened
-        if args is not None:
-            self._args = args
-        for piece in list_of(function_call.get("partialArgs")):
-            if isinstance(piece, dict):
-                self._take_piece(piece)
-
-    def _take_piece(self, piece: Mapping[str, Any]) -> None:
-        """Take a value, or a piece of a text, with its place in the arguments."""
-        path = text_in(piece, "jsonPath")
-        value = next((piece[name] for name in _VALUES if name in piece), None)
-        if isinstance(value, str):
-            self.letters += len(value)
-            pieces = self._texts.setdefault(path, [])
-            pieces.append(value)
-            value = None
-        elif path in self._texts:
-            return
-        if self._args is None:
-            self._args = {}
-        _put(self._args, path, value)
-
-    def written(self, provider: str) -> ToolCall:
-        """Return the call so far; the arguments of one that broke off lack their end."""
-        args = {} if self._args is None else self._args
-        for path, pieces in self._texts.items():
-            _put(args, path, "".join(pieces))
-        arguments = as_json(args)
-        if self.is_open:
-            arguments = arguments[:-1]
-        id = str(mended(self.id))
-        name = str(mended(self.name))
-        return ToolCall(id, name, arguments, copy_if_sendable(self.extras) or {}, provider)
-
-
-def calls_of_pieces(pieces: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ToolCall]:
-    """Return the calls that pieces add up to, in one reply or in several.
-
-    Arguments:
-        pieces: the parts that hold them, each behind the name of its provider.
-    """
-    calls: list[tuple[GatheredCall, str]] = []
-    for provider, part in pieces:
-        piece = call_in(part) or {}
-        if calls and calls[-1][0].goes_on_with(piece):
-            calls[-1][0].take(piece)
-        else:
-            calls.append((GatheredCall.of(part, piece), provider))
-    return [call.written(provider) for call, provider in calls]
-
-
 @frozen
 class Checkpoint:
     """Hold the token from which a reply can go on, and how far it had come by then."""
@@ -282,7 +199,8 @@ def parts_of(
     parts: list[Part] = []
     for each in order:
         if isinstance(each, GatheredCall):
-            parts.append(each.written(provider))
+            if not each.is_replaced:
+                parts.append(each.written(provider))
         elif not isinstance(each, TextBlock):
             parts.append(each)
         elif each.kind[0] is Reasoning:
@@ -295,49 +213,35 @@ def parts_of(
 def own_candidates(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], int]:
     """Return the candidates of the reply, and the characters of the others.
 
-    The reply has the index 0, which may be left out; only others have another one.
+    The reply has the index 0, which may be left out. Others have another one, or a text of their
+    own beside that of the first.
     """
     own: list[Mapping[str, Any]] = []
     letters = 0
     for candidate in blocks_in(value.get("candidates")):
-        if candidate.get("index") in (None, 0):
+        is_second = _has_text(candidate) and any(map(_has_text, own))
+        if candidate.get("index") in (None, 0) and not is_second:
             own.append(candidate)
         else:
             letters += len(as_json(candidate.get("content")))
     return own, letters
 
 
-def _put(root: Any, path: str, value: Any) -> None:
-    """Put a value at a JSON path, as far as the path can be followed.
-
-    What the path leads through is made where it is missing: a list if its next step is an index,
-    else an object. A list only grows at its end. A path without a step leads nowhere.
-    """
-    steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)]
-    steps = steps[:_LONGEST_PATH]
-    following = [*steps[1:], None]
-    for step, after in zip(steps, following, strict=False):
-        is_last = after is None
-        new = value
-        if not is_last:
-            new = [] if isinstance(after, int) else {}
-        if isinstance(root, list) and isinstance(step, int) and step <= len(root):
-            if step == len(root):
-                root.append(new)
-            elif is_last:
-                root[step] = value
-        elif isinstance(root, dict) and isinstance(step, str):
-            if is_last or step not in root:
-                root[step] = new
-        else:
-            return
-        root = root[step]
+def _has_text(candidate: Mapping[str, Any]) -> bool:
+    return any(text_in(part, "text") for part in blocks_of(candidate))
 
 
-def call_in(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the call in a part, or None."""
-    calls = [part[name] for name in _CALLS if isinstance(part.get(name), dict)]
-    return calls[0] if calls else None
+def blocks_of(candidate: Mapping[str, Any]) -> list[Any]:
+    """Return the parts of a candidate; one of another role than the model's has none."""
+    content = block_in(candidate.get("content"))
+    if content.get("role") in FOREIGN_ROLES:
+        return []
+    return blocks_in(content.get("parts") or content.get("text"))
+
+
+def aside_of(candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a candidate that the reply does not hold elsewhere."""
+    return {name: value for name, value in candidate.items() if name not in _OF_REPLY}
 
 
 def is_thought(part: Mapping[str, Any]) -> bool:
@@ -345,7 +249,7 @@ def is_thought(part: Mapping[str, Any]) -> bool:
     return str(part.get("thought")).lower() in ("true", "1")
 
 
-def is_again(parts: Sequence[Mapping[str, Any]], came: Sequence[Part], provider: str) -> bool:
+def is_again(parts: Sequence[Mapping[str, Any]], came: Sequence[Part]) -> bool:
     """Tell whether the parts of a last event are the whole reply over again.
 
     One call alone may be meant twice; with another one, or with a text, it is not.
@@ -353,13 +257,11 @@ def is_again(parts: Sequence[Mapping[str, Any]], came: Sequence[Part], provider:
     Arguments:
         parts: the parts of the event.
         came: the reply so far.
-        provider: whose reply it is.
     """
     if len(parts) < 2:
         return False
     found = [call for call in map(call_in, parts) if call is not None]
-    calls = [GatheredCall.of({}, call).written(provider) for call in found]
     texts = [text_in(part, "text") for part in parts if not is_thought(part)]
-    said = [(call.name, call.arguments) for call in calls]
+    said = [listed(call)[1:] for call in found]
     are_same = said == [(call.name, call.arguments) for call in calls_of(came)]
     return are_same and "".join(texts) == text_of(came)

@@ -16,8 +16,8 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.wires.draft import Draft
 from rungwise.adapters.wires.form import Body, Form, Rules, among
+from rungwise.adapters.wires.gemini.calls import calls_of_pieces
 from rungwise.adapters.wires.gemini.parameters import NEWEST, Traits, camel, traits_of
-from rungwise.adapters.wires.gemini.reply import calls_of_pieces
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, json_schema_of

@@ -24,14 +24,16 @@ from rungwise.adapters.wires.draft import (
     settled,
     stop_of,
 )
+from rungwise.adapters.wires.gemini.calls import GatheredCall, call_in, forget, listed
 from rungwise.adapters.wires.gemini.reply import (
+    ABOUT,
     ENDS,
     EVENTS,
     STOP_REASONS,
     Checkpoint,
-    GatheredCall,
     TextBlock,
-    call_in,
+    aside_of,
+    blocks_of,
     failure_of,
     going_on,
     is_again,
@@ -43,7 +45,7 @@ from rungwise.adapters.wires.gemini.reply import (
 )
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.adapters.wires.plain.parts import block_in, blocks_in, text_in
+from rungwise.adapters.wires.plain.parts import text_in
 from rungwise.adapters.wires.provider_data import (
     Aside,
     copy_if_sendable,
@@ -55,6 +57,7 @@ from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.assembly import Kind
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import (
     OpaquePart,
@@ -65,19 +68,6 @@ from rungwise.fsm.replies.parts import (
 )
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
-_ABOUT: Final = frozenset(
-    {"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"}
-)
-"""All members of an event with a piece of text."""
-_OF_REPLY: Final = (
-    "content",
-    "finishReason",
-    "index",
-    "tokenCount",
-    "finishMessage",
-    "continuationToken",
-)
-"""Members of a candidate that the reply holds elsewhere."""
 _COUNT: Final = re.compile(rb'okenCount": ?\d+')
 """The counts that differ in each event's usage."""
 _TEXT: Final[Kind] = (Text, None)
@@ -129,13 +119,18 @@ class GeminiDecoder(StreamDecoder):
             text = part["text"]
         except (KeyError, ValueError, TypeError):
             return None
-        if type(text) is not str or not text or not value.keys() <= _ABOUT:
+        if type(text) is not str or not text or not value.keys() <= ABOUT:
             return None
         # Each has one other member at most, and that is known; this is quicker than to compare
         # sets.
         if len(candidate) > 1 and (len(candidate) > 2 or candidate.get("index") != 0):
             return None
-        if len(content) > 1 and (len(content) > 2 or "role" not in content):
+        if len(content) > 1 and (len(content) > 2 or content.get("role", "tool") in FOREIGN_ROLES):
+            return None
+        id = value.get("responseId")
+        if id == self._origin.id:
+            self._origin.lasts = True
+        elif id and type(id) is str and not self._origin.says_nothing:
             return None
         kind = _TEXT
         if len(part) > 1:
@@ -182,6 +177,7 @@ class GeminiDecoder(StreamDecoder):
     def take_event(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other object."""
         self._note_last()
+        self.take_id(value.get("responseId"))
         if is_error or value.get("error"):
             self.take_error(data)
             return
@@ -206,12 +202,16 @@ class GeminiDecoder(StreamDecoder):
         """Take what is new of the reply: its parts, its end, and what comes besides."""
         finish = finish_in(candidate, "finishReason", ENDS)
         finish = finish or finish_in(value, "finishReason", ENDS)
-        content = block_in(candidate.get("content"))
-        parts = blocks_in(content.get("parts") or content.get("text"))
-        calls = sum(call_in(part) is not None for part in parts)
+        parts = blocks_of(candidate)
+        calls = [call for call in map(call_in, parts) if call is not None]
         # any other number needs no look at the whole reply
-        if finish and calls == self._calls > 0 and is_again(parts, self.parts(), self.provider):
+        if finish and len(calls) == self._calls > 0 and is_again(parts, self.parts()):
             parts = []
+        elif self._lists.is_all(calls, listed):
+            forget(self._order)
+            self._pieces.clear()
+            self._calls = 0
+            self.assembly.unshown = 0
         for part in parts:
             if len(self._order) >= _MOST_PARTS:
                 self.take_broken()
@@ -224,8 +224,7 @@ class GeminiDecoder(StreamDecoder):
             self._message = text_in(candidate, "finishMessage") or self._message
         if token := text_in(candidate, "continuationToken", "continuation_token"):
             self._checkpoint = self._here(token)
-        rest = {name: value for name, value in candidate.items() if name not in _OF_REPLY}
-        self.assembly.held += self._aside.take(rest)
+        self.assembly.held += self._aside.take(aside_of(candidate))
 
     def _here(self, token: str) -> Checkpoint:
         """Return how far the reply has come, for a token from which it can go on."""

@@ -19,7 +19,7 @@ from rungwise.adapters.wires.interactions.reply import (
 )
 from rungwise.adapters.wires.plain.parts import text_in
 from rungwise.adapters.wires.provider_data import joined_base64
-from rungwise.adapters.wires.reading.decoding import Block
+from rungwise.adapters.wires.reading.blocks import Block
 from rungwise.fsm.replies.parts import Part
 
 CONTENT: Final = "content"

@@ -39,7 +39,7 @@ from rungwise.adapters.wires.interactions.steps import (
 from rungwise.adapters.wires.json_text import arguments_of, input_in, weight_of
 from rungwise.adapters.wires.plain.parts import block_in, list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
-from rungwise.adapters.wires.reading.decoding import BlockDecoder, index_of
+from rungwise.adapters.wires.reading.blocks import BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.items import Names

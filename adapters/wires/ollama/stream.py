@@ -36,6 +36,7 @@ from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.ndjson import LineReader
 from rungwise.fsm.replies.assembly.assembly import WEIGHT, Kind
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
@@ -91,11 +92,13 @@ _EVENTS: Final = Events(
 
 def _message_in(value: Mapping[str, Any]) -> Any:
     """Return the message of a line. A bare text is one only in a line that says whether it is the
-    last; elsewhere it is that of an error.
+    last; elsewhere it is that of an error. One of another role than the model's says nothing.
     """
     message = value.get("message", value.get("response"))
     if isinstance(message, list):
         message = block_in(message)
+    if mapping_of(message).get("role") in FOREIGN_ROLES:
+        message = {}
     return message if "done" in value or not isinstance(message, str) else None
 
 
@@ -141,6 +144,8 @@ class OllamaDecoder(StreamDecoder):
             return None
         message = value.get("message")
         if not isinstance(message, dict) or not message.keys() <= _MESSAGE:
+            return None
+        if message.get("role") in FOREIGN_ROLES:
             return None
         text = message.get("content")
         thought = message.get("thinking")
@@ -199,9 +204,13 @@ class OllamaDecoder(StreamDecoder):
         if thought := text_in(message, "thinking"):
             self.take_piece(_KINDS["thinking"], thought)
         if text := _text_in(value, message):
-            self.take_piece(_KINDS["content"], text)
+            is_thought = mapping_of(message).get("thinking") is True
+            self.take_piece(_KINDS["thinking" if is_thought else "content"], text)
         self._media.take(mapping_of(message), self.provider)
         calls = calls_in(message) or calls_in(value)
+        if self._lists.is_all(calls, lambda call: call):
+            self._calls.clear()
+            self.assembly.unshown = 0
         for call in calls:
             self._calls.append(call)
             letters = sum(map(len, call))

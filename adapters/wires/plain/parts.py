@@ -18,6 +18,8 @@ _BEGINNINGS: Final = {
     "JVBERi0": "application/pdf",
 }
 """The first characters of files in base64."""
+_THOUGHTS: Final = ("thinking", "reasoning", "thought", "analysis")
+"""What servers call reasoning that stands where text does."""
 
 
 def media(
@@ -176,6 +178,11 @@ def block_in(content: Any, **members: Any) -> Mapping[str, Any]:
     if isinstance(content, Mapping) and members.keys() <= content.keys():
         return content
     return next(iter(blocks_in(content, **members)), {})
+
+
+def is_marked_as_thought(value: Mapping[str, Any]) -> bool:
+    """Tell whether a message or a block says of its text that it is reasoning."""
+    return value.get("type") in _THOUGHTS or value.get("channel") in _THOUGHTS
 
 
 def text_of_blocks(content: Any) -> str:

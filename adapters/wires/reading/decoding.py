@@ -1,30 +1,38 @@
-"""Read a streamed reply: what the decoders of all protocols share.
-
-`StreamDecoder` gathers text; `BlockDecoder` is for protocols whose replies come in blocks.
-"""
+"""Read a streamed reply: what the decoders of all protocols share."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.counts import COUNTING, counted, counted_in, more_of
-from rungwise.adapters.wires.draft import NO_END, classified, described, malformed, settled, stop_of
-from rungwise.adapters.wires.json_text import arguments_of, as_json, input_in
+from rungwise.adapters.wires.draft import NO_END, classified, described, malformed
+from rungwise.adapters.wires.json_text import arguments_of, as_json
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.events import BodyDecoder, Events
-from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, Doubts, holds_a_text
+from rungwise.adapters.wires.reading.lines import StreamReader
+from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.adapters.wires.unread import (
+    MAY_HOLD_A_CALL,
+    MIXED,
+    TROUBLE,
+    TWICE,
+    UNREAD_PIECE,
+    Doubts,
+    holds_a_text,
+    tells_of_trouble,
+)
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.assembly.items import Item
+from rungwise.fsm.replies.assembly.lists import CallLists
+from rungwise.fsm.replies.assembly.origin import Origin
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import Part
-from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.usage import Usage
 
 SPARE: Final = 8192
@@ -64,6 +72,8 @@ class StreamDecoder(BodyDecoder):
     _counted_at: int = field(default=0, init=False)  # the characters that had come by then
     _has_finish: bool = field(default=False, init=False)  # whether this event says why it ended
     _doubts: Doubts = field(factory=Doubts, init=False)
+    _origin: Origin = field(factory=Origin, init=False)
+    _lists: CallLists = field(factory=CallLists, init=False)
     _reader: StreamReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -147,6 +157,8 @@ class StreamDecoder(BodyDecoder):
             self.assembly.release()
         deltas = self.assembly.deltas()
         self.unshown = self.assembly.unshown
+        if self._reader.copies is not None:
+            self.unshown += self._reader.copies.held  # which are no silence
         return deltas
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
@@ -172,8 +184,18 @@ class StreamDecoder(BodyDecoder):
         reply = self.reply(is_cut=False, cause=None)
         if isinstance(reply, Failure):
             return reply
+        self._look_back()
         reply = self._doubts.applied_to(reply, self.assembly.written)
         return counted(reply, self._counts, is_all=self._counted_at == self.assembly.written)
+
+    def _look_back(self) -> None:
+        """Note what leaves the reply in doubt now that all of it has come."""
+        copies = self._reader.copies
+        is_unclear = self._lists.is_unclear or (copies is not None and copies.is_unclear)
+        if is_unclear or self.assembly.is_doubled:
+            self._doubts.why = TWICE
+        if self._origin.changes > 1 and self._origin.is_mixed(self.assembly.said):
+            self._doubts.why = MIXED
 
     # what the reader hands over
 
@@ -209,7 +231,7 @@ class StreamDecoder(BodyDecoder):
             if not self.EVENTS.is_usual(event) and (name := self.name_of(event)):
                 event = {**event, "type": name}
             if not self.EVENTS.is_own(event) and holds_a_text(event):
-                self._doubts.has_unread = True
+                self._doubts.why = UNREAD_PIECE
             named.append(event)
         if not named:
             self.take_stray(data, None)
@@ -230,6 +252,14 @@ class StreamDecoder(BodyDecoder):
             piece = arguments_of(piece)
         self.assembly.arguments(item, piece)
 
+    def take_id(self, id: Any) -> None:
+        """Note the id of the reply that an event names, before what it adds; see `Origin`."""
+        if id == self._origin.id:
+            self._origin.lasts = True
+        elif id and isinstance(id, str) and not self._origin.says_nothing:
+            self._origin.take(id, self.assembly.said)
+            self._reader.forget()  # events like those under the earlier id would not be looked at
+
     def take_finish(self) -> None:
         """Note that this event says why the reply has ended: no piece belongs behind it."""
         self._has_finish = True
@@ -245,8 +275,14 @@ class StreamDecoder(BodyDecoder):
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not an event; end at an error outside of the events."""
         self.letters_beside += len(line)
+        self.look_for_trouble(line)
         if value is not None and (value.get("error") or is_bare_error(value)):
             self.take_error(as_json(value).encode())
+
+    def look_for_trouble(self, line: bytes) -> None:
+        """Note whether data amid the reply is an error in words: what follows may lack a piece."""
+        if self.started and tells_of_trouble(line):
+            self._doubts.why = TROUBLE
 
     def start_over(self) -> None:
         """Forget what has come: the server says it once more, and it was paid for all the same."""
@@ -274,123 +310,3 @@ class StreamDecoder(BodyDecoder):
         if not self.done:
             self.error = error
         self.finished = self.was_stopped = True
-
-
-@define(eq=False)
-class Block(Item, ABC):
-    """Gather one block while it arrives; the assembly holds its text."""
-
-    signature: Any = field(default=None, init=False)  # of reasoning
-    citations: list[Any] = field(factory=list, init=False)  # of text
-
-    @property
-    def input(self) -> str:
-        """Return the arguments of a call as JSON text; an empty object if it brought none.
-
-        Some servers send them with its start [AntSeed/antseed#15]; an empty piece adds nothing.
-        """
-        text = self.arguments.text or arguments_of(input_in(self.about, "input") or None)
-        if not text and self.is_over:
-            text = "{}"
-        return text
-
-    @abstractmethod
-    def parts(self, text: str, provider: str) -> Iterator[Part]:
-        """Yield its parts; `text` is its text or reasoning."""
-
-
-@define(eq=False, repr=False)
-class BlockDecoder(StreamDecoder):
-    """Put the pieces of a streamed reply into blocks; each protocol is a subclass."""
-
-    KINDS: ClassVar[Mapping[str, type[Text] | type[Reasoning]]]
-    """The kinds of the blocks that hold text and reasoning."""
-    CALLS: ClassVar[tuple[str, ...]]
-    """The kinds of the blocks that hold arguments."""
-    STOP_REASONS: ClassVar[Mapping[str, StopReason]]
-    """The meaning of each finish reason."""
-
-    _stop: object = field(default=None, init=False)  # the finish reason so far
-    _current: Kind | None = field(default=None, init=False)  # of the last piece
-    _place: Kind = field(default=(Text, None), init=False)  # and where it belongs
-
-    def start_over(self) -> None:
-        """Forget what has come of the reply."""
-        super().start_over()
-        self._current = None
-
-    def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the block that is open under this index."""
-        if kind != self._current:
-            index: Any = kind[1]
-            call: Any = self.assembly.items.at(index)
-            if call and call.kind in self.CALLS and not call.is_over and kind[0] is Text:
-                self.take_arguments(call, text)  # under the name of a text
-                return
-            [name] = [name for name, each in self.KINDS.items() if each is kind[0]]
-            block = self._block(index, name)
-            self._current = kind
-            self._place = (kind[0], block.number)
-            self.started = True
-        self.assembly.piece(self._place, text)
-
-    def _block(self, index: Any, kind: str) -> Any:
-        """Return the open block of an index, or a new one if none of that kind is open.
-
-        Not every block is announced.
-        """
-        block = self.assembly.items.at(index)
-        if block is None or block.is_over or block.kind != kind:
-            return self._begin(index, kind)
-        return block
-
-    def _begin(self, index: Any, kind: str, start: Mapping[str, Any] | None = None) -> Any:
-        """Begin a block; `start` is what its announcement holds."""
-        self._current = None
-        block = self.assembly.items.begin(kind, index=index)
-        block.about = dict(start or {})
-        return block
-
-    def _announce(self, block: Any, text: str) -> None:
-        """Take the text that stands in the announcement of a block."""
-        if text:
-            self.assembly.announce((self.KINDS[block.kind], block.number), text)
-
-    def _call(self, index: Any) -> Any:
-        """Return the call that a piece of arguments belongs to, or None if there is none.
-
-        Some gateways count the pieces of a call otherwise than its beginning
-        [Wei-Shaw/sub2api#4294, vercel/ai#11771].
-        """
-        items = self.assembly.items
-        block = items.at(index)
-        if block is not None and not block.is_over and block.kind not in self.KINDS:
-            return block
-        return items.open_of(*self.CALLS)
-
-    def _end(self, index: Any) -> None:
-        """End the block that is open under an index."""
-        self._current = None
-        block = self.assembly.items.at(index)
-        if block is not None:
-            self.assembly.items.end(block)
-
-    def _take_stop(self, reason: object) -> None:
-        """Take a finish reason; a proxy may send a second one."""
-        self.take_finish()
-        self._stop = settled(self._stop, reason, self.STOP_REASONS)
-        self.done = stop_of(self._stop, self.STOP_REASONS)[0] is not None
-
-    def parts(self) -> tuple[Part, ...]:
-        """Return the parts so far, block by block."""
-        parts: list[Part] = []
-        for block in self.assembly.items.all:
-            kind = (self.KINDS.get(block.kind, Text), block.number)
-            text = self.assembly.text_of(kind)
-            parts += block.parts(text, self.provider)
-        return tuple(parts)
-
-
-def index_of(value: object) -> int:
-    """Return the index of a block; -1 for anything that is not an index."""
-    return value if type(value) is int else -1

@@ -7,14 +7,15 @@ Ollama streams so. Lines that differ from an earlier one only in their text are 
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import orjson
 from attrs import define, field
 
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
-from rungwise.adapters.wires.reading.sse import EventHandler, LineSplitter
+from rungwise.adapters.wires.reading.lines import EventHandler, LineSplitter
 from rungwise.fsm.replies.text.contents import exact
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -40,6 +41,7 @@ class LineReader(LineSplitter):
         self._rest.clear()
         if rest and not handler.finished:
             self._take_line(rest, handler, is_last=True)
+        self._release(handler)
 
     def _take_line(
         self,
@@ -101,10 +103,26 @@ class LineReader(LineSplitter):
                 return
             handler.take_halves()
         self.is_stream = True
+        if not is_usual:
+            line = b""
+        if self._first is None:
+            self._hand_over(value, line, bare, handler)
+        else:
+            self._hand_on(bare, partial(self._hand_over, value, line, bare, handler), handler)
+
+    def _hand_over(self, value: Any, line: bytes, bare: bytes, handler: EventHandler) -> None:
+        """Hand over the object of a line.
+
+        Arguments:
+            value: the object.
+            line: the line as it came; nothing if lines like it are not to be learned.
+            bare: the same without the blanks around it.
+            handler: receives it.
+        """
         piece = handler.piece_in(value)
         if piece is None:
             handler.take_value(exact(value, bare), bare, is_error=False)
-        else:
-            handler.take_piece(*piece)
-            if is_usual:
-                self._alike.learn(b"", line, piece, handler.piece_in)
+            return
+        handler.take_piece(*piece)
+        if line and self._first is None:
+            self._alike.learn(b"", line, piece, handler.piece_in)

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
+from rungwise.adapters.wires.reading.lines import EventHandler
+from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.assembly.order import NEVER, Disorder, Order
 
 _LONGEST: Final = 16

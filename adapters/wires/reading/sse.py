@@ -5,7 +5,8 @@ Theory
 
 **The format** is that of the HTML standard, section "Server-sent events". A stream is lines that
 end in a line feed, a return, or both. A line `data: ...` adds to the data of an event, `event: ...`
-names it, `id:`, `retry:` and comments say nothing of a reply, and a blank line ends the event.
+names it, `id:` tells it from others (`Replays`), `retry:` and comments say nothing of a reply, and
+a blank line ends the event.
 
 **Lines.** `LineSplitter.feed` splits all bytes that came at once at their line feeds and keeps what
 follows the last one for the next time. So every byte is looked at once, in C, wherever a network
@@ -43,17 +44,18 @@ become too many objects is never parsed (`is_heavy`).
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final
 
 import orjson
 from attrs import define, field
 
 from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
-from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
+from rungwise.adapters.wires.reading.lines import EventHandler, LineSplitter
+from rungwise.fsm.replies.assembly.copies import Replays
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.text.contents import exact
 
@@ -63,7 +65,8 @@ _DONE: Final = b"[DONE]"
 _EVENT: Final = b"event:"
 _ERROR: Final = b"error"
 _ERROR_LINE: Final = b"error:"  # llama.cpp's, often as the first line
-_FIELDS: Final = (b":", b"id:", b"retry:")
+_ID: Final = b"id:"
+_FIELDS: Final = (b":", b"retry:")
 _OBJECT: Final = (b" {", b"{")
 _VALUES: Final = (b"{", b"[", b'"')
 """How JSON begins that may hold events."""
@@ -71,125 +74,6 @@ _FRAMES: Final = re.compile(rb"^(?:\s*data:)+")
 """What some proxies put before the data of an event that was framed already
 [paiml/aprender#2015, openclaw/openclaw#96497]."""
 _MOST_STRAYS: Final = 100
-
-
-class EventHandler(Protocol):
-    """Receive the contents of a stream, in order."""
-
-    def piece_in(self, value: Any) -> Piece | None:
-        """Return the text of an event that holds nothing else; None if it may hold more."""
-
-    @property
-    def finished(self) -> bool:
-        """Tell whether no more need be read."""
-
-    def take_piece(self, kind: Any, text: str) -> None:
-        """Take a piece of text that an event has brought."""
-
-    def take_value(
-        self,
-        value: Mapping[str, Any],
-        data: bytes,
-        *,
-        is_error: bool,
-    ) -> None:
-        """Take the object of any other event, and the bytes that it came as."""
-
-    def take_error(self, data: bytes) -> None:
-        """Take an error in any form."""
-
-    def take_broken(self) -> None:
-        """End the reply: an event is not JSON, or too much of it.
-
-        Text that follows a lost piece would land in the wrong place.
-        """
-
-    def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
-        """Take data that is not an object, or a line between events.
-
-        Arguments:
-            line: the bytes.
-            value: the object that the line holds, if it holds one.
-        """
-
-    def take_halves(self) -> None:
-        """Note that strings may hold half a surrogate pair from now on."""
-
-    def take_end(self) -> None:
-        """Note that the stream has said that it is over."""
-
-
-@define(eq=False, repr=False)
-class StreamReader(ABC):
-    """Split a stream into values, and hand them to its handler."""
-
-    is_stream: bool = field(default=False, init=False)
-    # what came in place of a stream, or before its first value
-    plain: bytearray = field(factory=bytearray, init=False)
-    # a comment, or a field of an event without data
-    has_fields: bool = field(default=False, init=False)
-    _rest: bytearray = field(factory=bytearray, init=False)  # a line or an event that has not ended
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes are held."""
-        return len(self._rest) + len(self.plain)
-
-    @abstractmethod
-    def feed(self, data: bytes, handler: EventHandler) -> None:
-        """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
-
-    def reopen(self) -> None:
-        """Forget what the end of a response has cut: the same stream goes on in another one."""
-        self._rest.clear()
-
-    @abstractmethod
-    def close(self, handler: EventHandler) -> None:
-        """Hand over what the end of the stream cut."""
-
-
-@define(eq=False, repr=False)
-class LineSplitter(StreamReader):
-    """Split a stream into lines; those like an earlier one are not read again."""
-
-    _alike: AlikeLines = field(factory=AlikeLines, kw_only=True)
-
-    def feed(self, data: bytes, handler: EventHandler) -> None:
-        """Take bytes cut anywhere and hand over what they bring, until the handler finishes."""
-        lines = data.split(b"\n")
-        if self._rest:
-            self._rest += lines[0]
-            if len(lines) == 1:
-                return
-            lines[0] = bytes(self._rest)
-            self._rest.clear()
-        rest = lines.pop()
-        if rest:
-            self._rest += rest
-        alike = self._alike
-        for line in lines:
-            is_alike = line.startswith(alike.begins) and line.endswith(alike.ends)
-            if is_alike and not self._is_within:
-                text = alike.text_in(line)
-                if text is not None:
-                    handler.take_piece(alike.kind, text)
-                    continue
-            self._take_line(line, handler)
-            if handler.finished:
-                return
-
-    def forget(self) -> None:
-        """Parse the next line, whatever it is like: it may be about something new."""
-        self._alike.forget()
-
-    @property
-    def _is_within(self) -> bool:
-        """Tell whether an event has begun and not ended."""
-        return False
-
-    @abstractmethod
-    def _take_line(self, line: bytes, handler: EventHandler) -> None:
-        """Take any other line."""
 
 
 @define(eq=False, repr=False)
@@ -211,6 +95,8 @@ class EventReader(LineSplitter):
     _pending: bytearray = field(factory=bytearray, init=False)
     _tail: bytearray = field(factory=bytearray, init=False)  # an object in several lines, no event
     _strays: int = field(default=0, init=False)
+    _id: bytes = field(default=b"", init=False)  # of the event that has not ended
+    _replays: Replays = field(factory=Replays, init=False)
 
     def take_last_alike(self) -> bytes:
         """Return the last event that was not parsed, once; nothing if none came since."""
@@ -225,7 +111,7 @@ class EventReader(LineSplitter):
 
     @property
     def _is_within(self) -> bool:
-        return self._pending != b"" or self._name != b""
+        return self._pending != b"" or self._name != b"" or self._id != b""
 
     def feed(self, data: bytes, handler: EventHandler) -> None:
         """Take bytes cut anywhere and hand over what they bring, until the handler has finished."""
@@ -235,9 +121,10 @@ class EventReader(LineSplitter):
 
     def reopen(self) -> None:
         """Forget what the end of a response has cut."""
-        self._rest.clear()
+        super().reopen()
         self._pending.clear()
         self._name = b""
+        self._id = b""
 
     def close(self, handler: EventHandler) -> None:
         """Hand over what the end of the stream cut."""
@@ -246,6 +133,7 @@ class EventReader(LineSplitter):
         self._rest.clear()
         if self._pending and not handler.finished:
             self._end_event(handler, is_cut=True)
+        self._release(handler)
         if self._tail and not handler.finished:
             with suppress(ValueError):
                 handler.take_stray(b"", load(bytes(self._tail)))
@@ -277,6 +165,9 @@ class EventReader(LineSplitter):
                 self._ignored = line  # so that the next such line is not even split
             else:
                 self._name = name
+        elif line.startswith(_ID):
+            self._id = line[len(_ID) :].strip()
+            self.has_fields = True
         elif line.startswith(_FIELDS):
             self.has_fields = True
         else:
@@ -289,6 +180,7 @@ class EventReader(LineSplitter):
             data = _FRAMES.sub(b"", data)
         if self._pending or not (data.startswith(_OBJECT) or _is_object(data)):
             if data.strip() == _DONE and not self._pending:
+                self._release(handler)
                 self._take_end(handler)
             else:
                 self._pending += data + b"\n"
@@ -303,11 +195,18 @@ class EventReader(LineSplitter):
             # accepts
             self._pending += data + b"\n"
             return
+        id = self._id
+        self._id = b""
+        if id and self._replays.is_again(id, data):
+            return
         if self.names_types and "type" not in value and not self._name:
             name = self._ignored[len(_EVENT) :].strip()
             if name:
                 value["type"] = name.decode(errors="replace")
-        self._take_object(value, data, handler)
+        if self._first is None:
+            self._take_object(value, data, handler)
+        else:
+            self._hand_on(data, partial(self._take_object, value, data, handler), handler)
 
     def _take_end(self, handler: EventHandler) -> None:
         handler.take_end()
@@ -322,7 +221,8 @@ class EventReader(LineSplitter):
             handler.take_value(exact(value, data), data, is_error=is_error)
         else:
             handler.take_piece(*piece)
-            self._alike.learn(b"data:", data, piece, handler.piece_in)
+            if self._first is None:
+                self._alike.learn(b"data:", data, piece, handler.piece_in)
 
     def _end_event(self, handler: EventHandler, *, is_cut: bool = False) -> None:
         """Hand over an event of several lines; what the end of the stream cut may be dropped."""
@@ -330,11 +230,13 @@ class EventReader(LineSplitter):
         self._pending.clear()
         is_error = self._name == _ERROR
         self._name = b""
+        if data and self.copies is not None:
+            self._release(handler)
         if not data.lstrip().startswith(_VALUES):
             if is_error and data.strip() not in (b"", b"null"):
                 handler.take_error(data)
             else:
-                handler.take_stray(data, None)
+                handler.take_stray(_ERROR if is_error else data, None)
             return
         try:
             value = load(data)

@@ -10,6 +10,7 @@ from rungwise.adapters.wires.draft import NATIVE, Draft, classified, decisive, s
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
+from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import ToolCall, text_of
 from rungwise.fsm.replies.reply import StopReason
@@ -64,7 +65,8 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
         items: its items.
         provider: the owner of its own parts.
     """
-    parts, refusal = parts_of_items(items, provider)
+    own = [item for item in items if not _is_foreign(item)]
+    parts, refusal = parts_of_items(own, provider)
     status = response.get("status")
     if status in ("incomplete", "completed"):
         status = mapping_of(response.get(CUT)).get("reason") or status
@@ -91,6 +93,11 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
         refusal=refusal,
         about=about,
     )
+
+
+def _is_foreign(item: Mapping[str, Any]) -> bool:
+    """Tell whether an item is a message of another role than the model's; see `Origin`."""
+    return item.get("type") == "message" and item.get("role") in FOREIGN_ROLES
 
 
 def _is_cut(item: Any) -> bool:

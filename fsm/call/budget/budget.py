@@ -145,7 +145,11 @@ class Spending(Charges):
         return (self.began or 0.0) + self.elapsed
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved
+        self,
+        cap: int | None,
+        input_tokens: int,
+        prices: Prices | None,
+        reserved: Reserved,
     ) -> int | None:
         """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is
         left.
@@ -198,7 +202,11 @@ class Spending(Charges):
         return None
 
     def shortfall(
-        self, wait: float, cap: int | None, input_tokens: int, prices: Prices | None
+        self,
+        wait: float,
+        cap: int | None,
+        input_tokens: int,
+        prices: Prices | None,
     ) -> str | None:
         """Name the ceiling of the call's own that does not allow the next attempt, besides those of
         `spent`, if any.

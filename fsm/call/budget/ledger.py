@@ -114,7 +114,12 @@ class Ledger(Charges):
         return tokens - reserve_of(tokens)
 
     def _most_of_money(
-        self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: int = 0
+        self,
+        input_tokens: int,
+        prices: Prices | None,
+        *,
+        with_held: bool,
+        reserved: int = 0,
     ) -> int:
         """Return the output tokens that the money pays for; see `most` for the arguments.
 
@@ -270,7 +275,11 @@ class Reservation:
                 ledger.unsent -= 1
 
     def settle(
-        self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+        self,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
     ) -> None:
         """Pay what is charged for an attempt, and give the rest back.
 

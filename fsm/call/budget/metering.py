@@ -109,7 +109,10 @@ def texts_of(reply: Reply) -> tuple[str, ...]:
 
 
 def measured(
-    usage: Usage, reply: Reply, cap: int | None, silence: int | None = None
+    usage: Usage,
+    reply: Reply,
+    cap: int | None,
+    silence: int | None = None,
 ) -> tuple[Usage, bool]:
     """Return the usage of a reply, and whether the reply is longer than its cap.
 

@@ -2,7 +2,8 @@
 
 The decoders of all protocols translate events into what stands here; what an item is, what is new
 in a text, and what wins where two say the same, is decided here and in `items`, `gathered` and
-`arguments`, once.
+`arguments`, once. What is no part of the reply, or is in it twice, is decided in `origin`, `lists`,
+`copies` and `order`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Assembly(Generic[I]):
     """Roughly how many bytes all else takes up."""
     has_halves: bool = field(default=False, init=False)
     """Whether a piece may end in half a surrogate pair from now on."""
+    is_doubled: bool = field(default=False, init=False)
+    """Whether each piece of a text came twice, once nothing follows any more."""
     _out: list[Text | Reasoning] = field(factory=list, init=False)  # deltas to return
     _new: list[str] = field(factory=list, init=False)  # pieces of one kind, not yet a delta
     _kind: Kind = field(default=(Text, None), init=False)  # their kind
@@ -61,6 +64,13 @@ class Assembly(Generic[I]):
     def written(self) -> int:
         """Return how many characters of it have come, whether they are shown or not."""
         return self.letters + self.unshown
+
+    @property
+    def said(self) -> int:
+        """Return how many characters of the answer have come, in its texts and its calls."""
+        self.flush()
+        texts = [gathered.size for kind, gathered in self.texts.items() if kind[0] is Text]
+        return sum(texts) + self.unshown
 
     def piece(self, kind: Kind, text: str) -> None:
         """Take a piece of a text."""
@@ -161,6 +171,7 @@ class Assembly(Generic[I]):
         self.flush()
         for kind, gathered in self.texts.items():
             new = gathered.end()
+            self.is_doubled = self.is_doubled or gathered.is_doubled
             self.letters += len(new)
             self._show(kind, new)
 

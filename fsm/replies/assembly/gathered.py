@@ -24,12 +24,18 @@ A text that stands in the announcement of its item, where protocols have none, i
 all of it, which the pieces say once more [LiteLLM 1.95, in front of chat models]. So pieces are
 held as long as they say what the announcement said: `announce`.
 
+Some servers send every piece twice [openclaw/openclaw#1284]. A text may be such by itself, so it is
+not shortened. But if each of its pieces, from the first to the last, comes twice, `DIFFERENT` ones
+and `ENOUGH` characters at least, that is doubt: `is_doubled`. So is a text whose first pieces are
+snapshots but for the characters at their end, such as a cursor.
+
 A protocol that sends the whole text behind its pieces decides all of this: `settle`. A piece that
 comes behind that and is some of it was late.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -41,18 +47,26 @@ from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
 
 ENOUGH: Final = 30
 """Characters of a text that are no coincidence."""
+DIFFERENT: Final = 4
+"""Different pieces, each of them twice, that are none either."""
+CURSOR: Final = 2
+"""The characters at the end of a piece that may be a cursor."""
 MOST_LATE: Final = 64
 """The most pieces behind a whole text that are looked for in it."""
 MOST_HELD: Final = 64
 """The most characters of a piece that is held until the next one comes."""
+
+Sends = Literal["pieces", "pieces twice", "snapshots", "not known"]
 
 
 @define(eq=False)
 class GatheredText:
     """Gather one text, and return what is new in what arrives of it."""
 
-    sends: Literal["pieces", "snapshots", "not known"] = field(default="not known", init=False)
+    sends: Sends = field(default="not known", init=False)
     comes_in_messages: bool = field(default=False, init=False)
+    is_doubled: bool = field(default=False, init=False)
+    """Whether what came may be in the text twice, once nothing follows any more."""
     _text: HeldText = field(factory=HeldText, init=False)
     # While it is not known what the server sends:
     _latest: str = field(default="", init=False)  # what the next snapshot would begin with
@@ -63,6 +77,11 @@ class GatheredText:
     _announced: str = field(default="", init=False)  # the text that pieces may say once more
     _late: int = field(default=0, init=False)  # pieces behind the whole text that are looked for
     _again: int = field(default=0, init=False)  # characters that they have said of it
+    # While each piece comes twice:
+    _due: str = field(default="", init=False)  # the piece that is due once more; "" for none
+    _pairs: int = field(default=0, init=False)  # different pieces that came twice
+    _twin: str = field(default="", init=False)  # the last one of them
+    _growing: int = field(default=0, init=False)  # pieces in a row that grew but for a cursor
 
     @property
     def size(self) -> int:
@@ -106,6 +125,10 @@ class GatheredText:
 
     def end(self) -> str:
         """Return what was held and is new after all: nothing followed that would tell."""
+        if self.sends == "pieces twice" and not self._due:
+            is_long = self.size >= 2 * ENOUGH
+            self.is_doubled = is_long and self._pairs >= DIFFERENT
+        self.is_doubled = self.is_doubled or (self._growing > 1 and self.size >= ENOUGH)
         rest = self._ended() + self._announced[: self._again]
         self._again = 0
         self._text.write(rest)
@@ -207,21 +230,35 @@ class GatheredText:
 
     def _is_copy(self, piece: str) -> bool:
         size = self.size
-        if self.sends != "pieces" or len(piece) != size or size < ENOUGH:
+        if self.sends in ("snapshots", "not known") or size < ENOUGH or self._first >= size:
             return False
-        return self._first < size and piece == self._text.getvalue()
+        if not 0.8 * size <= len(piece) <= 1.2 * size:
+            return False
+        text = self._text.getvalue()
+        return piece == text or _tidied(piece) == _tidied(text)
 
     def _new_in(self, piece: str) -> str:
         """Return what is new in a piece, as far as is known by now."""
         latest = self._latest
         if self.sends == "pieces":
             return piece
+        if self.sends == "pieces twice":
+            self._look_for_twin(piece)
+            return piece
         if not latest:
             self._latest = piece
             return piece
         is_copy = self.sends == "not known" and piece == latest
         if is_copy or not piece.startswith(latest):
-            return self._ended() + piece
+            if self._grows_but_for_a_cursor(piece, latest):
+                self._latest = piece
+                return piece
+            rest = self._ended()
+            if is_copy and not self._grown:
+                self.sends = "pieces twice"
+                self._due = latest
+                self._look_for_twin(piece)
+            return rest + piece
         self._latest = piece
         if self.sends == "snapshots":
             return piece[len(latest) :]
@@ -234,6 +271,26 @@ class GatheredText:
         new = "".join(self._held)
         self._held.clear()
         return new
+
+    def _look_for_twin(self, piece: str) -> None:
+        """Note whether a piece is the one before it once more, if that is due."""
+        if not self._due:
+            self._due = piece
+        elif piece == self._due:
+            self._pairs += piece != self._twin
+            self._twin = piece
+            self._due = ""
+        else:
+            self.sends = "pieces"
+
+    def _grows_but_for_a_cursor(self, piece: str, latest: str) -> bool:
+        """Tell whether a piece is the one before it and more, but for the characters at its end."""
+        if self._held or self.sends != "not known" or len(latest) <= 2 * CURSOR:
+            return False
+        if len(piece) <= len(latest) or not piece.startswith(latest[:-CURSOR]):
+            return False
+        self._growing += 1
+        return True
 
     def _snapshot(self, piece: str, latest: str) -> str:
         """Return what is new in the piece that has shown that all of them are snapshots."""
@@ -266,3 +323,8 @@ class GatheredText:
         self._text.seek(max(0, size - len(message) - 1))
         tail = self._text.read()
         return tail.rstrip().endswith(message.rstrip())
+
+
+def _tidied(text: str) -> str:
+    """Return a text as a server writes it that cleans up what it has sent in pieces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -132,7 +132,10 @@ COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 
 def quotation(
-    message: str, sent: Iterable[str], backend: str, is_secret: Callable[[str], bool]
+    message: str,
+    sent: Iterable[str],
+    backend: str,
+    is_secret: Callable[[str], bool],
 ) -> str:
     """Return what may be quoted of a provider's message; "" for nothing.
 

@@ -202,7 +202,12 @@ def _unique(
 
 
 def _some_of(
-    validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any], *, is_one: bool
+    validator: Any,
+    alternatives: Any,
+    instance: Any,
+    schema: Mapping[str, Any],
+    *,
+    is_one: bool,
 ) -> Errors:
     """Check that one of the alternatives fits.
 
@@ -241,7 +246,10 @@ def _pattern(
 
 
 def _pattern_properties(
-    validator: Any, patterns: Any, instance: Any, schema: Mapping[str, Any]
+    validator: Any,
+    patterns: Any,
+    instance: Any,
+    schema: Mapping[str, Any],
 ) -> Errors:
     """Check the members whose names match a pattern.
 

@@ -441,7 +441,8 @@ def test_what_is_held_is_known(kind: str) -> None:
         decoder.feed(piece)
         sizes.append(decoder.size)
     assert sizes[-1] >= 100
-    assert sizes == sorted(sizes) or kind == "short editions of a long text"
+    known = sizes[2:]  # the second event waits if it may be a copy of the first
+    assert known == sorted(known) or kind == "short editions of a long text"
 
 
 @pytest.mark.parametrize("item", [SAID, CALLED, FREE])

@@ -1,0 +1,229 @@
+"""What gateways and servers of people's own do beyond all manners: it is read as what it means, or
+it is no whole answer.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rungwise.adapters.gateway.languages.bedrock import frame
+from rungwise.testing import ScriptedReply
+from support import protocols
+from support.classified import event_of
+from support.streams import followed, rendered
+
+TEXT = "The kingfishers nest in the steep bank."
+WORDS = ["The kingfishers ", "nest in ", "the steep ", "bank."]
+THOUGHT = "Hm, they dig holes."
+DONE = b"data: [DONE]\n\n"
+UNCLEAR = "ended_unclearly"
+IN_EVENTS = [api for api in protocols.PROTOCOLS if api not in ("ollama", "bedrock")]
+IN_PIECES = ["openai", "anthropic", "gemini", "interactions", "ollama", "bedrock"]
+"""The protocols that do not say the whole text behind its pieces."""
+
+
+def events_in(api: str, text: str, size: int = 10) -> list[bytes]:
+    """Return the events of a streamed text."""
+    script = ScriptedReply(text, chunk_size=size)
+    data = rendered(protocols.backend(api, "http://host/v1"), script, streams=True)
+    if api == "ollama":
+        return data.splitlines(keepends=True)
+    if api != "bedrock":
+        return [event + b"\n\n" for event in data.split(b"\n\n") if event.strip()]
+    frames = []
+    while data:
+        length = int.from_bytes(data[:4], "big")
+        frames.append(data[:length])
+        data = data[length:]
+    return frames
+
+
+def read(api: str, pieces: Sequence[bytes]) -> Any:
+    decoder = protocols.backend(api, "http://host/v1").decoder({})
+    came, shown, _ = followed(decoder, pieces)
+    assert came.text.startswith(shown) or event_of(came) != "answered"
+    return came
+
+
+def said(api: str, texts: Sequence[str]) -> list[bytes]:
+    """Return a stream of a protocol whose pieces are these texts."""
+    marks = [f"<{place}>" for place in range(len(texts))]
+    events = events_in(api, "".join(marks), 3)
+    written = []
+    for event in events:
+        for mark, text in zip(marks, texts, strict=True):
+            new = json.dumps(text)[1:-1].encode()
+            if api != "bedrock":
+                event = event.replace(mark.encode(), new)
+            elif mark.encode() in event:
+                delta = {"contentBlockIndex": 0, "delta": {"text": text}}
+                event = frame("contentBlockDelta", delta)
+        written.append(event)
+    return written
+
+
+def chat(*deltas: Any, finish: str = "stop") -> Any:
+    values = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    values.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    chunks = [b"data: " + json.dumps(value).encode() + b"\n\n" for value in values]
+    return read("openai", [*chunks, DONE])
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "gemini"])
+def test_events_that_come_again_under_their_ids_are_read_once(api: str, at: int) -> None:
+    events = [b"id: %d\n" % number + event for number, event in enumerate(events_in(api, TEXT, 5))]
+    came = read(api, [*events[: at + 3], *events[at:]])
+    assert (came.text, event_of(came)) == (TEXT, "answered")
+
+
+@pytest.mark.parametrize("ids", [[1], [1, 2], [1, 2, 3, 4, 5, 6, 7, 8]])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "gemini"])
+def test_ids_that_are_none_of_events_say_nothing(api: str, ids: list[int]) -> None:
+    events = events_in(api, "ha " * 20, 3)
+    numbered = [b"id: %d\n" % ids[at % len(ids)] + event for at, event in enumerate(events)]
+    came = read(api, numbered)
+    if len(ids) < 3:
+        assert (came.text, event_of(came)) == ("ha " * 20, "answered")
+
+
+@pytest.mark.parametrize("cursor", ["\u258c", "|", "_", " \u25cf"])
+@pytest.mark.parametrize("api", IN_PIECES)
+def test_snapshots_with_a_cursor_are_no_whole_answer(api: str, cursor: str) -> None:
+    texts = ["".join(WORDS[:count]) + cursor for count in (1, 2, 3)]
+    assert event_of(read(api, said(api, [*texts, TEXT]))) == UNCLEAR
+
+
+@pytest.mark.parametrize("around", ["{}", "\n\n{}\n", " {}"])
+@pytest.mark.parametrize("api", IN_PIECES)
+def test_a_whole_text_that_was_tidied_is_the_same(api: str, around: str) -> None:
+    first, *words = WORDS
+    pieces = [around.replace("{}", first), *words]
+    came = read(api, said(api, [*pieces, " ".join(TEXT.split())]))
+    assert (" ".join(came.text.split()), event_of(came)) == (TEXT, "answered")
+
+
+@pytest.mark.parametrize("api", IN_PIECES)
+def test_a_text_like_the_one_before_is_another_line(api: str) -> None:
+    texts = ["- the heron nests in the reeds\n", "- the herons nest in the reeds\n", "- so it is\n"]
+    came = read(api, said(api, texts))
+    assert (came.text, event_of(came)) == ("".join(texts), "answered")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"upstream connect error\n\n",
+        b"data: [ERROR] upstream timeout\n\n",
+        b"data: <html><h1>502 Bad Gateway</h1></html>\n\n",
+        b"event: error\n\n",
+    ],
+)
+@pytest.mark.parametrize("api", IN_EVENTS)
+def test_an_error_in_words_leaves_no_whole_answer(api: str, line: bytes) -> None:
+    events = events_in(api, TEXT)
+    half = len(events) // 2
+    came = read(api, [*events[:half], line, *events[half + 1 :]])
+    assert event_of(came) != "answered"
+
+
+@pytest.mark.parametrize(
+    "line", [b"data: : OPENROUTER PROCESSING\n\n", b"data: ping\n\n", b": error\n"]
+)
+@pytest.mark.parametrize("api", IN_EVENTS)
+def test_other_words_between_events_say_nothing(api: str, line: bytes) -> None:
+    events = events_in(api, TEXT)
+    half = len(events) // 2
+    came = read(api, [*events[:half], line, *events[half:]])
+    assert (came.text, event_of(came)) == (TEXT, "answered")
+
+
+@pytest.mark.parametrize(
+    "mark", [{"channel": "analysis"}, {"type": "thinking"}, {"type": "thought"}]
+)
+def test_what_is_marked_as_a_thought_is_no_text(mark: dict[str, str]) -> None:
+    came = chat({**mark, "content": THOUGHT}, {"channel": "final", "content": TEXT})
+    assert came.text == TEXT
+    whole = {
+        "output": {"message": {"content": [{"type": "reasoning", "text": THOUGHT}, {"text": TEXT}]}}
+    }
+    body = json.dumps({**whole, "stopReason": "end_turn"}).encode()
+    assert protocols.backend("bedrock", "http://host").decode(200, {}, body).text == TEXT
+    message = {"role": "assistant", "content": THOUGHT, "thinking": True}
+    lines = [json.dumps({"message": message, "done": False}).encode() + b"\n"]
+    came = read("ollama", [*lines, *events_in("ollama", TEXT)])
+    assert came.text == TEXT
+
+
+def test_a_text_in_a_block_of_reasoning_is_reasoning() -> None:
+    events = events_in("anthropic", TEXT)
+    start = {
+        "type": "content_block_start",
+        "index": 7,
+        "content_block": {"type": "thinking", "thinking": ""},
+    }
+    delta = {
+        "type": "content_block_delta",
+        "index": 7,
+        "delta": {"type": "text_delta", "text": THOUGHT},
+    }
+    stop = {"type": "content_block_stop", "index": 7}
+    thought = [b"data: " + json.dumps(each).encode() + b"\n\n" for each in (start, delta, stop)]
+    came = read("anthropic", [*events[:1], *thought, *events[1:]])
+    assert (came.text, event_of(came)) == (TEXT, "answered")
+
+
+OWL = '{"bird": "owl"}'
+LOOK = {"id": "c1", "function": {"name": "look"}}
+NOW = {"id": "c2", "function": {"name": "now"}}
+PARALLEL = {
+    "place in the list": [
+        [LOOK, NOW],
+        [{"function": {"arguments": OWL}}, {"function": {"arguments": "{}"}}],
+    ],
+    "tool_call_id": [
+        [LOOK, NOW],
+        [{"tool_call_id": "c1", "function": {"arguments": OWL}}],
+        [{"tool_call_id": "c2", "function": {"arguments": "{}"}}],
+    ],
+    "index in the function": [
+        [{"id": "c1", "function": {"name": "look", "index": 0}}],
+        [{"id": "c2", "function": {"name": "now", "index": 1}}],
+        [{"function": {"index": 0, "arguments": OWL}}],
+        [{"function": {"index": 1, "arguments": "{}"}}],
+    ],
+}
+
+
+@pytest.mark.parametrize("told_by", PARALLEL)
+def test_calls_at_once_are_told_apart(told_by: str) -> None:
+    came = chat(*({"tool_calls": calls} for calls in PARALLEL[told_by]), finish="tool_calls")
+    assert [(call.name, call.arguments) for call in came.tool_calls] == [
+        ("look", OWL),
+        ("now", "{}"),
+    ]
+
+
+def test_a_second_candidate_without_an_index_is_another_reply() -> None:
+    chunks = []
+    for word in WORDS:
+        parts = [[{"text": word}], [{"text": "Owls."}]]
+        candidates = [{"content": {"role": "model", "parts": each}} for each in parts]
+        chunks.append(b"data: " + json.dumps({"candidates": candidates}).encode() + b"\n\n")
+    end = {"candidates": [{"finishReason": "STOP"}, {"finishReason": "STOP"}]}
+    came = read("gemini", [*chunks, b"data: " + json.dumps(end).encode() + b"\n\n"])
+    assert (came.text, event_of(came)) == (TEXT, "answered")
+
+
+@pytest.mark.parametrize("api", IN_EVENTS)
+def test_halves_of_a_pair_may_be_bytes_of_their_own(api: str) -> None:
+    events = events_in(api, "ab", 1)
+    halves = [
+        event.replace(b'"a"', b'"\xed\xa0\xbd"')
+        .replace(b'"b"', b'"\xed\xb8\x80"')
+        .replace(b'"ab"', b'"\xed\xa0\xbd\xed\xb8\x80"')
+        for event in events
+    ]
+    assert read(api, halves).text == "\U0001f600"
