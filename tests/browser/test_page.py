@@ -127,6 +127,7 @@ VECTORS: Sequence[Mapping[str, int]] = (
 )
 
 
+@pytest.mark.dear(2)
 @pytest.mark.full
 @pytest.mark.parametrize("changes", VECTORS, ids=str)
 def test_the_worst_case_from_anywhere_is_that_of_the_walk(

@@ -188,7 +188,8 @@ def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_ar
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("count", "workers", "killed", "concurrency"), [(20, 2, 1, 3), (2000, 4, 2, 20)]
+    ("count", "workers", "killed", "concurrency"),
+    [(20, 2, 1, 3), pytest.param(2000, 4, 2, 20, marks=pytest.mark.soak)],
 )
 def test_workers_share_a_queue_and_go_on_for_those_that_are_killed(
     folder: Path,

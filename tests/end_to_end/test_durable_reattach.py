@@ -208,6 +208,7 @@ LONG: Final = [f"{Random(number).randbytes(50).hex()}{number} " for number in ra
 """More text than a process holds before it saves it, and none that runs in circles."""
 
 
+@pytest.mark.dear(3)
 @pytest.mark.full
 @APIS
 @pytest.mark.parametrize(

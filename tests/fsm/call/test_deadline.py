@@ -143,7 +143,10 @@ def bound(policy: Policy, backends: int) -> float:
 
 
 @pytest.mark.slowest
-@pytest.mark.parametrize("examples", [5, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "examples",
+    [5, pytest.param(50, marks=pytest.mark.full), pytest.param(200, marks=pytest.mark.soak)],
+)
 def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
     @given(scenes())
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

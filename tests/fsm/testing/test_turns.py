@@ -453,7 +453,7 @@ SELDOM = [
 
 
 @pytest.mark.slowest
-@pytest.mark.full
+@pytest.mark.soak
 def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
     coverage = Coverage()
     for policy, played in SELDOM:

@@ -268,7 +268,7 @@ def test_a_guard_that_changes_the_run_is_found() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param(ONES, id="all", marks=pytest.mark.full),
+        pytest.param(ONES, id="all", marks=pytest.mark.soak),
         pytest.param(limits(reasks=1, nudges=1, compactions=1), id="three"),
     ],
 )
