@@ -244,7 +244,12 @@ def _ask(prompt: str | None, tools: Toolbox | None, **options: Any) -> int:
 
 
 def _run(
-    client: Client, display: Shown[Any], request: Request, *, streams: bool, **arguments: Any
+    client: Client,
+    display: Shown[Any],
+    request: Request,
+    *,
+    streams: bool,
+    **arguments: Any,
 ) -> None:
     """Run a call, or a turn if there are tools, and show it.
 

@@ -238,7 +238,10 @@ def client_in(path: str, chain: str | None, **options: Any) -> Client:
 
 
 def chain_of(
-    targets: Sequence[Target], prices: Callable[[str], Prices | None], *, needs_all: bool = True
+    targets: Sequence[Target],
+    prices: Callable[[str], Prices | None],
+    *,
+    needs_all: bool = True,
 ) -> list[HttpBackend]:
     """Make the backends of a chain; anything wrong with one of them ends the command.
 

@@ -100,7 +100,11 @@ def diagram(
 
 
 def _drawn(
-    policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, *, hides_off: bool
+    policy: Policy | TurnPolicy,
+    format: Format | Literal["html"],
+    view: View,
+    *,
+    hides_off: bool,
 ) -> str:
     """Return the picture, or the page.
 
