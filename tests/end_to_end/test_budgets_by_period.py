@@ -26,7 +26,7 @@ from rungwise.adapters.stores.redis_store import RedisStore
 from rungwise.adapters.stores.store import perform
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.testing import Clocks, ScriptedReply
-from support.durable import child, same, until
+from support.durable import killed_after, same
 
 DAY = 86_400.0
 ANSWER = ScriptedReply("In the reeds.", usage={"prompt_tokens": 10, "completion_tokens": 20})
@@ -173,10 +173,7 @@ def test_a_durable_call_stays_with_the_day_in_which_it_began(
 ) -> None:
     server = serve(ScriptedReply(hang=True), ANSWER)
     within = {"attempts": 2, "seconds": None}
-    killed = child(server, database, "one", messages="Where?", within=within, per="day")
-    until(lambda: server.requests)
-    killed.kill()
-    killed.wait()
+    killed_after(1, server, database, "one", messages="Where?", within=within, per="day")
     budget = SharedBudget(Budget(**within), name="everything", per="day")
     tomorrow = time.time() + DAY
     with opened(same(server))(policy=Policy(), wall_clock=lambda: tomorrow) as durable:

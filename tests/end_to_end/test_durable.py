@@ -40,7 +40,7 @@ from rungwise.adapters.durable.durable import Durable
 from rungwise.adapters.durable.forms import plain_event
 from rungwise.core import Reply, TurnContext
 from rungwise.testing import ReceivedRequest, ScriptedReply
-from support.durable import SHORT, child, same, until
+from support.durable import SHORT, child, killed_after, same, until
 
 ANSWER, DOWN, SILENT = (
     ScriptedReply(text="In the reeds."),
@@ -108,12 +108,9 @@ def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
 ) -> None:
     server = serve(SILENT, ANSWER)
     policy = "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01"
-    killed = child(
-        server, database, "herons", messages=MESSAGES, policy=policy, options={"max_tokens": 200}
+    killed_after(
+        1, server, database, "herons", messages=MESSAGES, policy=policy, options={"max_tokens": 200}
     )
-    until(lambda: server.requests)
-    killed.kill()
-    killed.wait()
     with opened(same(server))(policy=Policy.from_toml(policy)) as durable:
         result = durable.call("herons", MESSAGES, max_tokens=200)
     assert events(result) == ["failed_transiently", "answered"]
@@ -280,10 +277,7 @@ def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
     database: str,
 ) -> None:
     server = serve(DOWN, SILENT, ANSWER)
-    killed = child(server, database, "herons", messages=MESSAGES)
-    until(lambda: len(server.requests) == 2)
-    killed.kill()
-    killed.wait()
+    killed_after(2, server, database, "herons", messages=MESSAGES)
     with opened(same(server))(policy=Policy(budget=Budget(attempts=3))) as durable:
         with pytest.raises(ConfigurationError, match="changed since this call began"):
             durable.call("herons", MESSAGES)
@@ -328,7 +322,8 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
             ).wait(60)
             == 0
         )
-    killed = child(
+    killed_after(
+        3,
         server,
         database,
         "three",
@@ -336,9 +331,6 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
         options=options,
         within=within,
     )
-    until(lambda: len(server.requests) == 3)
-    killed.kill()
-    killed.wait()
     budget = SharedBudget(Budget(**within), name="everything")
     with opened(same(server))(policy=Policy()) as durable:
         third = durable.call("three", MESSAGES, within=budget, **options)
@@ -357,12 +349,9 @@ def test_a_deadline_goes_on_while_no_process_holds_the_call(
     database: str,
 ) -> None:
     server = serve(SILENT, ANSWER)
-    killed = child(
-        server, database, "herons", messages=MESSAGES, options={"deadline": time.time() + 600}
+    killed_after(
+        1, server, database, "herons", messages=MESSAGES, options={"deadline": time.time() + 600}
     )
-    until(lambda: server.requests)
-    killed.kill()
-    killed.wait()
     later = opened(same(server))(policy=Policy(), wall_clock=lambda: time.time() + 601)
     with later as durable, pytest.raises(OverBudget, match="deadline"):
         durable.handle("herons").result()

@@ -14,7 +14,7 @@ from rungwise.adapters.durable.own_rows import client_of
 from rungwise.adapters.durable.turn_tape import UNKNOWN
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.command_line import invoke, refused
-from support.durable import child, same, until
+from support.durable import child, killed_after, same, until
 from support.durable_tools import PAID, TOOLS, ring
 
 DOWN = ScriptedReply(status=503)
@@ -167,7 +167,8 @@ def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
     log: Path,
 ) -> None:
     server = serve(DOWN, calling("look"), ScriptedReply(hang=True), answer)
-    killed = child(
+    killed_after(
+        3,
         server,
         database,
         "heron",
@@ -175,9 +176,6 @@ def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
         is_turn=True,
         policy=SHORT,
     )
-    until(lambda: len(server.requests) == 3)
-    killed.kill()
-    killed.wait()
     policy = TurnPolicy(budget=Budget(attempts=50))
     with opened(same(server))(policy=Policy()) as durable:
         with pytest.raises(ConfigurationError, match="the id of another request"):
@@ -197,7 +195,8 @@ def test_what_was_started_again_is_taken_over_by_nobody(
 ) -> None:
     """Another one may have seen what a dead process had left just before it was begun anew."""
     server = serve(DOWN, ScriptedReply(hang=True), ScriptedReply("It is grey.", delay=1.0))
-    killed = child(
+    killed_after(
+        2,
         server,
         database,
         "heron",
@@ -205,9 +204,6 @@ def test_what_was_started_again_is_taken_over_by_nobody(
         is_turn=True,
         policy=SHORT,
     )
-    until(lambda: len(server.requests) == 2)
-    killed.kill()
-    killed.wait()
     seen: list[Any] = []
     look = DBOS.list_workflows
 

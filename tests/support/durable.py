@@ -61,6 +61,14 @@ def child(server: Any, database: str, *ids: str, **given: Any) -> subprocess.Pop
     )
 
 
+def killed_after(requests: int, server: Any, database: str, *ids: str, **given: Any) -> None:
+    """Start a process that runs calls or turns, and kill it when so many requests have come."""
+    process = child(server, database, *ids, **given)
+    until(lambda: len(server.requests) >= requests)
+    process.kill()
+    process.wait()
+
+
 def same(server: Any) -> OpenAIChat:
     """Return the backend of the child."""
     return OpenAIChat("m", base_url=server.base_url, api_key="sk-of-the-child")

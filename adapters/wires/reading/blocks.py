@@ -23,6 +23,7 @@ class Block(Item, ABC):
 
     signature: Any = field(default=None, init=False)  # of reasoning
     citations: list[Any] = field(factory=list, init=False)  # of text
+    comes_as_text: bool = field(default=False, init=False)  # reasoning under the name of a text
 
     @property
     def input(self) -> str:
@@ -64,25 +65,30 @@ class BlockDecoder(StreamDecoder):
         """Take a piece of the block that is open under this index."""
         if kind != self._current:
             index: Any = kind[1]
-            call: Any = self.assembly.items.at(index)
-            if call and call.kind in self.CALLS and not call.is_over and kind[0] is Text:
-                self.take_arguments(call, text)  # under the name of a text
+            open_block: Any = self.assembly.items.at(index)
+            is_call = open_block and open_block.kind in self.CALLS and not open_block.is_over
+            if is_call and kind[0] is Text:
+                self.take_arguments(open_block, text)  # under the name of a text
                 return
-            said = kind[0]
-            if said is Text and self._is_thinking(call):
-                said = Reasoning  # under the name of a text
-            [name] = [name for name, each in self.KINDS.items() if each is said]
+            holds = kind[0]
+            if holds is Text and self._is_thinking(open_block):
+                open_block.comes_as_text = True
+                holds = Reasoning
+            [name] = [name for name, each in self.KINDS.items() if each is holds]
             block = self._block(index, name)
             self._current = kind
-            self._place = (said, block.number)
+            self._place = (holds, block.number)
             self.started = True
         self.assembly.piece(self._place, text)
 
     def _is_thinking(self, block: Any) -> bool:
-        """Tell whether a block was announced as reasoning, and has brought none as such."""
+        """Tell whether a block was announced as reasoning, and its texts are that.
+
+        They are, unless it had brought reasoning under its own name before the first one.
+        """
         if block is None or block.is_over or self.KINDS.get(block.kind) is not Reasoning:
             return False
-        return not self.assembly.text_of((Reasoning, block.number))
+        return block.comes_as_text or not self.assembly.text_of((Reasoning, block.number))
 
     def _block(self, index: Any, kind: str) -> Any:
         """Return the open block of an index, or a new one if none of that kind is open.

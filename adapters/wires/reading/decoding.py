@@ -194,7 +194,7 @@ class StreamDecoder(BodyDecoder):
         is_unclear = self._lists.is_unclear or (copies is not None and copies.is_unclear)
         if is_unclear or self.assembly.is_doubled:
             self._doubts.why = TWICE
-        if self._origin.changes > 1 and self._origin.is_mixed(self.assembly.said):
+        if self._origin.changes > 1 and self._origin.is_mixed(self.assembly.letters_of_answer):
             self._doubts.why = MIXED
 
     # what the reader hands over
@@ -257,7 +257,7 @@ class StreamDecoder(BodyDecoder):
         if id == self._origin.id:
             self._origin.lasts = True
         elif id and isinstance(id, str) and not self._origin.says_nothing:
-            self._origin.take(id, self.assembly.said)
+            self._origin.take(id, self.assembly.letters_of_answer)
             self._reader.forget()  # events like those under the earlier id would not be looked at
 
     def take_finish(self) -> None:

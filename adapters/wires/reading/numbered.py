@@ -13,8 +13,8 @@ from rungwise.fsm.replies.assembly.order import NEVER, Disorder, Order
 
 _LONGEST: Final = 16
 """No number of an event has as many digits."""
-Event = tuple[dict[str, Any], bytes]
-"""The object of an event, and the bytes that it came as."""
+Event = tuple[dict[str, Any], bytes, bytes]
+"""The object of an event, the bytes that it came as, and its name."""
 
 
 @define(eq=False, repr=False)
@@ -55,18 +55,20 @@ class NumberedReader(EventReader):
         self,
         value: dict[str, Any],
         data: bytes,
+        name: bytes,
         handler: EventHandler,
     ) -> None:
+        event = (value, data, name)
         number = value.get("sequence_number")
         if isinstance(number, str) and number.isdecimal() and len(number) < _LONGEST:
             number = int(number)
         if type(number) is not int and self._order.is_rest:
             number = NEVER
         if type(number) is not int:
-            self._hand_over([*self._order.release(), (value, data)], handler)
+            self._hand_over([*self._order.release(), event], handler)
             return
         try:
-            events = self._order.take(number, b"data:" + data, (value, data))
+            events = self._order.take(number, b"data:" + data, event)
         except Disorder:
             handler.take_broken()
             return
@@ -74,6 +76,6 @@ class NumberedReader(EventReader):
         self._alike.expect(self._order.expected)
 
     def _hand_over(self, events: Iterable[Event], handler: EventHandler) -> None:
-        for value, data in events:
+        for value, data, name in events:
             if not handler.finished:
-                super()._take_object(value, data, handler)
+                super()._take_object(value, data, name, handler)

@@ -152,6 +152,7 @@ class EventReader(LineSplitter):
 
     def _take_line(self, line: bytes, handler: EventHandler) -> None:
         if not line:
+            self._id = b""
             if self._pending or self._name:
                 self._end_event(handler)
         elif line == self._ignored:
@@ -203,21 +204,36 @@ class EventReader(LineSplitter):
             name = self._ignored[len(_EVENT) :].strip()
             if name:
                 value["type"] = name.decode(errors="replace")
+        name = self._name  # which may be that of another event once this one is handed over
         if self._first is None:
-            self._take_object(value, data, handler)
+            self._take_object(value, data, name, handler)
         else:
-            self._hand_on(data, partial(self._take_object, value, data, handler), handler)
+            event = partial(self._take_object, value, data, name, handler)
+            self._hand_on(data, event, handler)
 
     def _take_end(self, handler: EventHandler) -> None:
         handler.take_end()
 
-    def _take_object(self, value: dict[str, Any], data: bytes, handler: EventHandler) -> None:
-        """Hand over an event."""
+    def _take_object(
+        self,
+        value: dict[str, Any],
+        data: bytes,
+        name: bytes,
+        handler: EventHandler,
+    ) -> None:
+        """Hand over an event.
+
+        Arguments:
+            value: the event.
+            data: its bytes.
+            name: its name, if that says more than the event.
+            handler: receives it.
+        """
         piece = None
-        if not self._name:
+        if not name:
             piece = handler.piece_in(value)
         if piece is None:
-            is_error = self._name == _ERROR or is_bare_error(value)
+            is_error = name == _ERROR or is_bare_error(value)
             handler.take_value(exact(value, data), data, is_error=is_error)
         else:
             handler.take_piece(*piece)

@@ -66,7 +66,7 @@ class Assembly(Generic[I]):
         return self.letters + self.unshown
 
     @property
-    def said(self) -> int:
+    def letters_of_answer(self) -> int:
         """Return how many characters of the answer have come, in its texts and its calls."""
         self.flush()
         texts = [gathered.size for kind, gathered in self.texts.items() if kind[0] is Text]

@@ -45,36 +45,36 @@ class Origin:
     """How often an event had another id than the one before, the first one included."""
     says_nothing: bool = field(default=False, init=False)
     """Whether there are too many ids for those of replies."""
-    _said: dict[str, int] = field(factory=dict, init=False)  # characters under each id
+    _letters: dict[str, int] = field(factory=dict, init=False)  # of the answer, under each id
     _lasting: set[str] = field(factory=set, init=False)  # the ids that lasted
-    _before: int = field(default=0, init=False)  # characters that came before this id
+    _before: int = field(default=0, init=False)  # letters that came before this id
 
-    def take(self, id: str, said: int) -> None:
+    def take(self, id: str, letters: int) -> None:
         """Note that an event has another id than the one before.
 
         Arguments:
             id: the id.
-            said: how many characters of the answer came before the event.
+            letters: how many characters of the answer came before the event.
         """
-        self._note(said)
+        self._note(letters)
         self.changes += 1
-        if id in self._said:
+        if id in self._letters:
             self._lasting.add(id)
-        self._said.setdefault(id, 0)
+        self._letters.setdefault(id, 0)
         self.id = id
         self.lasts = False
-        self.says_nothing = len(self._said) > MOST
+        self.says_nothing = len(self._letters) > MOST
 
-    def is_mixed(self, said: int) -> bool:
-        """Tell whether the answer is of several replies; `said` is how many characters it has."""
-        self._note(said)
-        speakers = [id for id, letters in self._said.items() if letters > 0]
+    def is_mixed(self, letters: int) -> bool:
+        """Tell whether the answer, which has so many letters, is of several replies."""
+        self._note(letters)
+        speakers = [id for id, count in self._letters.items() if count > 0]
         return not self.says_nothing and not self._lasting.isdisjoint(speakers[:-1])
 
-    def _note(self, said: int) -> None:
+    def _note(self, letters: int) -> None:
         """Add what came since the last other id to the one under which it came."""
         if self.id:
-            self._said[self.id] += said - self._before
+            self._letters[self.id] += letters - self._before
         if self.lasts:
             self._lasting.add(self.id)
-        self._before = said
+        self._before = letters

@@ -12,7 +12,7 @@ from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.classified import event_of
-from support.streams import followed, rendered
+from support.streams import events_in, followed
 
 TEXT = "The kingfishers nest in the steep bank."
 WORDS = ["The kingfishers ", "nest in ", "the steep ", "bank."]
@@ -24,20 +24,8 @@ IN_PIECES = ["openai", "anthropic", "gemini", "interactions", "ollama", "bedrock
 """The protocols that do not say the whole text behind its pieces."""
 
 
-def events_in(api: str, text: str, size: int = 10) -> list[bytes]:
-    """Return the events of a streamed text."""
-    script = ScriptedReply(text, chunk_size=size)
-    data = rendered(protocols.backend(api, "http://host/v1"), script, streams=True)
-    if api == "ollama":
-        return data.splitlines(keepends=True)
-    if api != "bedrock":
-        return [event + b"\n\n" for event in data.split(b"\n\n") if event.strip()]
-    frames = []
-    while data:
-        length = int.from_bytes(data[:4], "big")
-        frames.append(data[:length])
-        data = data[length:]
-    return frames
+def pieces_of(api: str, text: str, size: int = 10) -> list[bytes]:
+    return events_in(api, ScriptedReply(text, chunk_size=size))
 
 
 def read(api: str, pieces: Sequence[bytes]) -> Any:
@@ -50,7 +38,7 @@ def read(api: str, pieces: Sequence[bytes]) -> Any:
 def said(api: str, texts: Sequence[str]) -> list[bytes]:
     """Return a stream of a protocol whose pieces are these texts."""
     marks = [f"<{place}>" for place in range(len(texts))]
-    events = events_in(api, "".join(marks), 3)
+    events = pieces_of(api, "".join(marks), 3)
     written = []
     for event in events:
         for mark, text in zip(marks, texts, strict=True):
@@ -74,7 +62,7 @@ def chat(*deltas: Any, finish: str = "stop") -> Any:
 @pytest.mark.parametrize("at", [1, 3, 5])
 @pytest.mark.parametrize("api", ["openai", "anthropic", "gemini"])
 def test_events_that_come_again_under_their_ids_are_read_once(api: str, at: int) -> None:
-    events = [b"id: %d\n" % number + event for number, event in enumerate(events_in(api, TEXT, 5))]
+    events = [b"id: %d\n" % number + event for number, event in enumerate(pieces_of(api, TEXT, 5))]
     came = read(api, [*events[: at + 3], *events[at:]])
     assert (came.text, event_of(came)) == (TEXT, "answered")
 
@@ -82,7 +70,7 @@ def test_events_that_come_again_under_their_ids_are_read_once(api: str, at: int)
 @pytest.mark.parametrize("ids", [[1], [1, 2], [1, 2, 3, 4, 5, 6, 7, 8]])
 @pytest.mark.parametrize("api", ["openai", "anthropic", "gemini"])
 def test_ids_that_are_none_of_events_say_nothing(api: str, ids: list[int]) -> None:
-    events = events_in(api, "ha " * 20, 3)
+    events = pieces_of(api, "ha " * 20, 3)
     numbered = [b"id: %d\n" % ids[at % len(ids)] + event for at, event in enumerate(events)]
     came = read(api, numbered)
     if len(ids) < 3:
@@ -123,7 +111,7 @@ def test_a_text_like_the_one_before_is_another_line(api: str) -> None:
 )
 @pytest.mark.parametrize("api", IN_EVENTS)
 def test_an_error_in_words_leaves_no_whole_answer(api: str, line: bytes) -> None:
-    events = events_in(api, TEXT)
+    events = pieces_of(api, TEXT)
     half = len(events) // 2
     came = read(api, [*events[:half], line, *events[half + 1 :]])
     assert event_of(came) != "answered"
@@ -134,7 +122,7 @@ def test_an_error_in_words_leaves_no_whole_answer(api: str, line: bytes) -> None
 )
 @pytest.mark.parametrize("api", IN_EVENTS)
 def test_other_words_between_events_say_nothing(api: str, line: bytes) -> None:
-    events = events_in(api, TEXT)
+    events = pieces_of(api, TEXT)
     half = len(events) // 2
     came = read(api, [*events[:half], line, *events[half:]])
     assert (came.text, event_of(came)) == (TEXT, "answered")
@@ -153,26 +141,27 @@ def test_what_is_marked_as_a_thought_is_no_text(mark: dict[str, str]) -> None:
     assert protocols.backend("bedrock", "http://host").decode(200, {}, body).text == TEXT
     message = {"role": "assistant", "content": THOUGHT, "thinking": True}
     lines = [json.dumps({"message": message, "done": False}).encode() + b"\n"]
-    came = read("ollama", [*lines, *events_in("ollama", TEXT)])
+    came = read("ollama", [*lines, *pieces_of("ollama", TEXT)])
     assert came.text == TEXT
 
 
 def test_a_text_in_a_block_of_reasoning_is_reasoning() -> None:
-    events = events_in("anthropic", TEXT)
-    start = {
-        "type": "content_block_start",
-        "index": 7,
-        "content_block": {"type": "thinking", "thinking": ""},
-    }
-    delta = {
-        "type": "content_block_delta",
-        "index": 7,
-        "delta": {"type": "text_delta", "text": THOUGHT},
-    }
-    stop = {"type": "content_block_stop", "index": 7}
-    thought = [b"data: " + json.dumps(each).encode() + b"\n\n" for each in (start, delta, stop)]
-    came = read("anthropic", [*events[:1], *thought, *events[1:]])
+    events = pieces_of("anthropic", TEXT)
+    thinking = {"type": "thinking", "thinking": ""}
+    start = {"type": "content_block_start", "index": 7, "content_block": thinking}
+    deltas = [
+        {"type": "text_delta", "text": THOUGHT},
+        {"type": "thinking_delta", "thinking": " So."},
+        {"type": "text_delta", "text": " And so."},
+    ]
+    thought: list[Any] = [start]
+    for delta in deltas:
+        thought.append({"type": "content_block_delta", "index": 7, "delta": delta})
+    thought.append({"type": "content_block_stop", "index": 7})
+    lines = [b"data: " + json.dumps(each).encode() + b"\n\n" for each in thought]
+    came = read("anthropic", [*events[:1], *lines, *events[1:]])
     assert (came.text, event_of(came)) == (TEXT, "answered")
+    assert came.reasoning == THOUGHT + " So. And so."
 
 
 OWL = '{"bird": "owl"}'
@@ -219,7 +208,7 @@ def test_a_second_candidate_without_an_index_is_another_reply() -> None:
 
 @pytest.mark.parametrize("api", IN_EVENTS)
 def test_halves_of_a_pair_may_be_bytes_of_their_own(api: str) -> None:
-    events = events_in(api, "ab", 1)
+    events = pieces_of(api, "ab", 1)
     halves = [
         event.replace(b'"a"', b'"\xed\xa0\xbd"')
         .replace(b'"b"', b'"\xed\xb8\x80"')

@@ -3,7 +3,6 @@ where that is sure, and doubt where it is not.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.classified import event_of
-from support.streams import followed, rendered
+from support.streams import events_in, followed
 
 TEXT = "The kingfishers nest in the steep bank."
 WORDS = ("The king", "fishers nest", " in the", " steep bank.")
@@ -24,23 +23,6 @@ DONE = b"data: [DONE]\n\n"
 UNCLEAR = "ended_unclearly"
 IN_CHUNKS = ("openai", "gemini", "ollama")
 """The protocols whose every event names its reply and its role."""
-
-
-def events_in(api: str, script: ScriptedReply) -> list[bytes]:
-    """Return the events of a streamed reply; those of Responses without their numbers."""
-    data = rendered(protocols.backend(api, "http://host/v1"), script, streams=True)
-    if api == "ollama":
-        return data.splitlines(keepends=True)
-    if api == "responses":
-        data = re.sub(rb'"sequence_number": ?\d+,?', b"", data)
-    if api != "bedrock":
-        return [event + b"\n\n" for event in data.split(b"\n\n") if event.strip()]
-    frames = []
-    while data:
-        length = int.from_bytes(data[:4], "big")
-        frames.append(data[:length])
-        data = data[length:]
-    return frames
 
 
 def read(api: str, pieces: Sequence[bytes]) -> tuple[Any, str]:
@@ -171,6 +153,14 @@ def test_two_replies_of_which_the_cap_has_cut_the_second_are_no_beginning(finish
 
 def test_one_object_of_gemini_and_its_copy_are_doubt() -> None:
     assert event_of(ended("gemini", [chunk("gemini", text="ha", ends=True)] * 2)) == UNCLEAR
+
+
+def test_an_error_that_waits_is_an_error_still() -> None:
+    """Its name stands in a line of its own, which is long over when it is known for no copy."""
+    piece = chunk("openai", text="ha")
+    error = b'event: error\ndata: {"note": "busy"}\n\n'
+    for behind in ([], [chunk("openai", text="ho"), chunk("openai", ends=True)]):
+        assert ended("openai", [piece, piece, error, *behind]).interrupted
 
 
 def test_what_is_held_is_there_when_the_stream_breaks_off() -> None:
