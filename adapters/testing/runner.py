@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -22,12 +22,13 @@ from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest,
 from rungwise.adapters.testing.case import CAPS, PRICES, Case, ask, ask_async, is_async
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
-from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.metering import least_tokens, most_counted
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Symptom
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.testing.compactors import CompactorFailed
 from rungwise.fsm.testing.scripted import VirtualClock
 from rungwise.fsm.testing.tokenizers import TOKENIZERS, fitting, prompt_tokens
@@ -292,16 +293,16 @@ def _fair(
     """
     if reply.status != 200 or reply.error is not None or reply.error_event is not None:
         return attrs.evolve(reply, body=None, usage=None), NO_USAGE
-    count = TOKENIZERS[case.tokenizer]
     usage = reply.usage or {}
     cap = _cap_in(request)
-    others = [reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls)]
-    beside = sum(map(count, others))  # tokens of all but the text
-    text = reply.text
-    if cap is not None:
-        text = fitting(text, case.tokenizer, max(0, cap - beside))
-    finish = reply.finish if text == reply.text else "length"
-    output = max(1, int(usage.get("completion_tokens", 9)), beside + count(text))
+    tokens = _Written(case.tokenizer, math.inf if cap is None else cap)
+    # a model writes in this order
+    reasoning = tokens.fitting(reply.reasoning)
+    text = tokens.fitting(reply.text)
+    refusal = tokens.fitting(reply.refusal)
+    calls = tokens.fitting_calls(reply.tool_calls)
+    finish = "length" if tokens.is_cut else reply.finish
+    output = max(1, int(usage.get("completion_tokens", 9)), tokens.count)
     if cap is not None:
         # a model writes on behind a cut
         uses_cap = finish == "length" or reply.cut_after is not None or reply.hang
@@ -313,9 +314,54 @@ def _fair(
         created = prompt
         reported["prompt_tokens_details"] = {"cache_creation_tokens": created}
     fair = attrs.evolve(
-        reply, text=text, finish=finish, usage=reported, body=None, final_message=None, manner=()
+        reply,
+        reasoning=reasoning,
+        text=text,
+        refusal=refusal,
+        tool_calls=calls,
+        finish=finish,
+        usage=reported,
+        body=None,
+        final_message=None,
+        manner=(),
     )
     return fair, Usage(prompt, output, cache_creation_tokens=created)
+
+
+@define
+class _Written:
+    """Count what a model writes, and cut it where its cap ends.
+
+    Arguments:
+        tokenizer: counts it, of `TOKENIZERS`; each word is a token at least.
+        cap: the most tokens.
+    """
+
+    tokenizer: str
+    cap: float
+    count: int = 0
+    is_cut: bool = False
+
+    def fitting(self, text: str) -> str:
+        """Return as much of the next text as is written."""
+
+        def count(text: str) -> int:
+            return max(TOKENIZERS[self.tokenizer](text), least_tokens(text))
+
+        left = 0 if self.is_cut else self.cap - self.count
+        written = fitting(text, count, left)
+        self.count += count(written)
+        self.is_cut |= written != text
+        return written
+
+    def fitting_calls(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+        """Return the next calls, the last one cut, and none whose name is."""
+        written = []
+        for call in calls:
+            if self.fitting(call.name) != call.name:
+                break
+            written.append(attrs.evolve(call, arguments=self.fitting(call.arguments)))
+        return tuple(written)
 
 
 def _cap_in(request: ReceivedRequest) -> int | None:

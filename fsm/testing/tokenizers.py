@@ -7,7 +7,7 @@ four ways that differ widely.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.fsm.call.budget.metering import bytes_of
@@ -52,12 +52,17 @@ character.
 """
 
 
-def fitting(text: str, tokenizer: str, most: int) -> str:
-    """Return the longest beginning of a text that counts at most so many tokens."""
-    count = TOKENIZERS[tokenizer]
+def fitting(text: str, count: Callable[[str], int], most: float) -> str:
+    """Return the longest beginning of a text that counts at most so many tokens.
+
+    Arguments:
+        text: is cut.
+        count: counts it, and never counts less of a longer text.
+        most: tokens, nought at least.
+    """
     if count(text) <= most:
         return text
-    # The count never falls as a text grows, so a binary search finds the last size that fits.
+    # A binary search finds the last size that fits.
     sizes = range(len(text))
     return text[: bisect_right(sizes, most, key=lambda size: count(text[:size])) - 1]
 
