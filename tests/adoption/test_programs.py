@@ -141,6 +141,7 @@ def check(program: Program, python: Path, faults: tuple[str, ...]) -> None:
     assert not (wrong := faults_of(program, came)), "\n".join(wrong)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", OWN, ids=str)
 def test_a_program_gains_the_ladder(program: Program):

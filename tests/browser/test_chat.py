@@ -76,6 +76,7 @@ def test_a_model_that_falls_silent_is_shown_as_a_line(chat: Any, example: Any) -
     assert ended(chat) == (example.STARS, ["swift-1 fell silent; steady-2 continues"], "done")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 def test_text_is_visibly_taken_back(chat: Any, example: Any) -> None:
     chat.get_by_text(MOON).click()

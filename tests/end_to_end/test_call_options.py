@@ -73,6 +73,7 @@ def test_two_calls_at_once_have_each_its_own_policy(way: str, streams: bool, ser
         assert replayed.journal.setting.policy == policy
 
 
+@pytest.mark.full
 @STREAMS
 def test_the_timeouts_of_a_calls_own_policy_hold_on_the_wire(
     way: str, streams: bool, serve: Any

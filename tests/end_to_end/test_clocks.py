@@ -247,6 +247,7 @@ def test_a_stream_that_pauses_for_too_long_between_two_pieces_has_fallen_silent(
         assert follow(made.events) == made.text
 
 
+@pytest.mark.full
 @EVERY_WAY
 @BOTH
 def test_the_first_content_may_be_late_by_less_than_its_limit_alone(
@@ -326,6 +327,7 @@ def test_a_flood_of_comments_does_not_put_off_a_clock(way: str) -> None:
 # where the clocks of silence have nothing to say
 
 
+@pytest.mark.full
 @EVERY_WAY
 @pytest.mark.parametrize("why", sampled(["the call", "the backend"], one_in=2))
 def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
@@ -348,6 +350,7 @@ def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
     assert "stream_options" not in body
 
 
+@pytest.mark.full
 @EVERY_WAY
 @BOTH
 def test_a_whole_body_in_place_of_a_stream_is_waited_for(way: str, streams: bool) -> None:

@@ -44,6 +44,7 @@ def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: 
     assert len(server.requests) <= 1
 
 
+@pytest.mark.full
 def test_calls_beyond_the_connections_wait_in_turn_which_is_charged_to_no_backend(way: str) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=0.1, total=1.0))
 

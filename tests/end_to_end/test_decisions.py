@@ -543,6 +543,7 @@ def test_a_program_may_ask_in_any_shape(shape: str) -> None:
     assert [answer.value for answer in result.value.values()] == ["billing", False, 1.9]
 
 
+@pytest.mark.full
 def test_a_durable_decision_is_kept_under_its_id(opened: Any) -> None:
     stage = Stage({"m": [{**SURE, "anger": WEAK}], "n": [{"anger": {"value": "calm"}}]})
     with EmbeddedProvider(stage.answer) as provider:

@@ -205,6 +205,7 @@ theirs()
 """
 
 
+@pytest.mark.full
 def test_what_a_program_of_somebody_else_has_left_is_not_touched(
     serve: Any,
     opened: Any,

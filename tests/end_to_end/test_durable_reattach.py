@@ -167,6 +167,7 @@ def test_a_turn_is_taken_up_too(open_: Any) -> None:
     assert was_asked_once(server)
 
 
+@pytest.mark.full
 def test_a_reply_that_the_ladder_does_not_fetch_is_cancelled(open_: Any) -> None:
     policy = Policy(limits=Limits(reattaches=0))
     with KeptServer(TOKENS, cuts=[CUT], stays_open=True) as server:

@@ -54,6 +54,7 @@ def told(server: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 def test_an_id_is_run_once_in_this_process_and_the_next(
     serve: Any,
     backend_of: Any,
@@ -80,6 +81,7 @@ def test_an_id_is_run_once_in_this_process_and_the_next(
     assert told(server) == {"c0": "the heron is ringed", "c1": '{"heron":"grey"}'}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tool", ["ring heron", "look heron"])
 def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
     tool: str,
@@ -186,6 +188,7 @@ def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
     assert result.journal.setting.policy.budget.attempts == 100 - 3
 
 
+@pytest.mark.full
 def test_what_was_started_again_is_taken_over_by_nobody(
     serve: Any,
     opened: Any,

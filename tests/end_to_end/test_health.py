@@ -372,6 +372,7 @@ def test_the_clock_of_a_call_in_a_hurry_says_nothing_of_the_backend(
     assert lake.counts[0] == 3
 
 
+@pytest.mark.full
 def test_a_deadline_of_a_call_says_nothing_of_the_backend_either(mode: str, lake: Lake) -> None:
     lake.reply = hanging
     hurried = Policy(budget=Budget(seconds=1.0))

@@ -41,6 +41,7 @@ PAIRS: dict[str, Any] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 def test_links_that_send_something_else_are_two(pair: Any) -> None:
     with provider_of(DOWN, ANSWER) as provider:

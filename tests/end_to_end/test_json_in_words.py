@@ -218,6 +218,7 @@ def test_a_schema_counts_as_often_as_it_is_said(serve: Any) -> None:
     assert result.usage.input_tokens >= 5 + 2 * BYTES // 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("own", [True, False])
 def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_given(
     own: bool, serve: Any

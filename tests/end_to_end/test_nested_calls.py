@@ -266,6 +266,7 @@ def case(mode: str, places: Iterable[str], resource: str, **others: Any) -> dict
 ALL_MODES = (*MODES, *turn_modes.MODES, "acall on trio", "aturn on trio")
 
 
+@pytest.mark.full
 @settings(
     max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -111,6 +111,7 @@ def test_an_error_after_a_ping_is_an_event_of_the_stream(api: str, stages: Stage
     assert seen.text == ""
 
 
+@pytest.mark.full
 @every
 def test_an_error_before_one_keeps_its_status(api: str, stages: Stages) -> None:
     with client_over(["openai"], stages[:1], policy=ONCE) as client:

@@ -234,6 +234,7 @@ def test_the_options_reach_the_application(path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: Stages) -> None:
     stages[0].play([hanging])
     file = chains(tmp_path, stages[0].provider.base_url)

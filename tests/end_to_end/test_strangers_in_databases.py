@@ -158,6 +158,7 @@ def test_a_pickle_is_refused_before_anybody_reads_it(
     assert not stranger.has_run
 
 
+@pytest.mark.full
 def test_a_pickle_in_a_column_of_another_case_is_refused_too(
     serve: Any, backend_of: Any, tmp_path: Path
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_result_of_any_shape_is_listed_as_broken(
         assert seen.exception is None or isinstance(seen.exception, SystemExit)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("status", ["PENDING", "ENQUEUED"])
 def test_a_pickle_in_what_is_left_to_others_ends_as_a_broken_call(
     status: str, serve: Any, backend_of: Any, opened: Any, database: str, tmp_path: Path

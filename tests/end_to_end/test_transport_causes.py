@@ -195,6 +195,7 @@ def test_a_wait_that_the_budget_has_no_time_for(api: str, streams: bool, stages:
     assert response.headers["retry-after"] == "40"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 @pytest.mark.parametrize("status", [401, 429, 500])
 def test_the_retries_of_an_sdk_are_refused(kind: str, status: int, stages: Stages) -> None:

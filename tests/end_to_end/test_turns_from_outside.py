@@ -87,6 +87,7 @@ def test_async_tools_of_all_rounds_share_an_event_loop(site: str, is_streamed: b
     assert loops[0].is_closed()
 
 
+@pytest.mark.full
 def test_a_tool_that_blocks_the_loop_does_not_hold_the_next_round() -> None:
     let_go = threading.Event()
 

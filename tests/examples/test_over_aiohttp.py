@@ -12,6 +12,7 @@ from rungwise import OpenAIChat
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 
+@pytest.mark.full
 def test_all_prompts_are_answered_over_aiohttp(
     example: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:

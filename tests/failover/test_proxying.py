@@ -45,6 +45,7 @@ CATALOGUE = {
 }
 
 
+@pytest.mark.full
 def test_every_scenario_of_a_catalogue_has_a_chain_that_the_proxy_serves(tmp_path):
     models = models_of(CATALOGUE)
     assert models == {

@@ -244,6 +244,7 @@ def test_the_core_loads_little(line: str) -> None:
     assert len(ours) <= MOST_MODULES, sorted(ours)
 
 
+@pytest.mark.full
 def test_jinja_is_loaded_when_a_page_is_written() -> None:
     pages = (
         "import rungwise.fsm.analysis.review.page, rungwise.fsm.diagram.page as page, "
@@ -343,6 +344,7 @@ def test_the_second_copies_that_a_checkout_offers_are_refused(line: str) -> None
     assert "import rungwise." in done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["click", "jinja2", "rich"])
 def test_a_call_and_a_turn_need_no_library_of_the_commands(name: str) -> None:
     """A library that cannot be imported fails whoever needs it; httpx makes do without its own

@@ -215,6 +215,7 @@ def test_it(examiner):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("options", "expected"), [([], "skipped"), (["--rungwise-exam"], "passed")]
 )

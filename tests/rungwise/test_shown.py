@@ -25,6 +25,7 @@ def journal() -> rungwise.Journal:
     return call.result.journal
 
 
+@pytest.mark.full
 def test_journals_and_certificates_are_shown_on_one_line() -> None:
     turn = Turn(Request("hi"), chain=[PlainLink()])
     assert repr(journal()) == "<Journal of a call, 2 steps, done>"

@@ -1152,6 +1152,7 @@ def test_by_default_the_worst_cases_of_two_fallbacks_are_shown_too() -> None:
         )
 
 
+@pytest.mark.full
 def test_a_certificate_as_json_is_about_what_was_given(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text(

@@ -315,6 +315,7 @@ def messages_cost_nothing_beside_their_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(estimate, "MESSAGE_TOKENS", 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("plant", "says"),
     sampled(

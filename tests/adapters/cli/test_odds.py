@@ -100,6 +100,7 @@ def policies(tmp_path: Path) -> tuple[Path, Path, Path]:
     return tmp_path / "rates.toml", tmp_path / "old.toml", tmp_path / "new.toml"
 
 
+@pytest.mark.full
 def test_odds_are_compared_with_those_of_an_older_policy(policies: tuple[Path, Path, Path]) -> None:
     rates, old, new = policies
     before, after = (odds(Policy.load(path), Rates.load(rates)) for path in (old, new))

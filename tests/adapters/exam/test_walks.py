@@ -15,6 +15,7 @@ def test_few_walks_cover_what_all_of_them_do():
     assert len(walks()) < sum(1 for _ in words()) / 2
 
 
+@pytest.mark.full
 def test_no_walk_is_chosen_for_nothing():
     covered: set[object] = set()
     for walk in walks():

@@ -35,6 +35,7 @@ def test_a_reply_with_manners_can_be_read(reply: ScriptedReply) -> None:
         assert reply.cut_after is None
 
 
+@pytest.mark.full
 @pytest.mark.dear(4)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def as_blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 def test_one_that_hangs_is_ended(server: Any) -> None:
     result, told = turn(

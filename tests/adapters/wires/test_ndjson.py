@@ -190,6 +190,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", GROWING)
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times."""

@@ -105,6 +105,7 @@ def finds_most(written: str, most: int, folder: Path) -> None:
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("table", "limits"), [pytest.param(CALL, FEWER, id="call", marks=FULL), SHIPPED[1]]
 )
@@ -181,6 +182,7 @@ FAULTS = {
 IN_EVERY_BUILD = ("takes nothing", "stands still")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault", [each if each in IN_EVERY_BUILD else pytest.param(each, marks=FULL) for each in FAULTS]
 )
@@ -204,6 +206,7 @@ def test_a_row_that_is_never_taken_is_told(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_names_that_mean_something_else_in_the_model_are_told_and_replaced(tmp_path: Path) -> None:
     written = promela.model(UNCOMMON, UNCOMMON_LIMITS)
     assert "state_do: the state 'do'" in written

@@ -920,6 +920,7 @@ def python(code: str, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_the_core_imports_no_hypothesis_and_the_kit_says_what_it_needs() -> None:
     said = python(
         "import sys; from rungwise import Client, verify; print('hypothesis' in sys.modules, "

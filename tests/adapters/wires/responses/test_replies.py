@@ -425,6 +425,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", sampled(GROWING, one_in=4))
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times."""

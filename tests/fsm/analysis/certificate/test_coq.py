@@ -134,6 +134,7 @@ def test_what_no_row_may_do_is_refused(mistakes: dict[str, Any], why: str) -> No
 # The figure of a policy
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backends", [1, 2, 3])
 def test_the_figure_is_that_of_the_certificate(backends: int) -> None:
     certificate = verify(chain=backends)

@@ -41,6 +41,7 @@ def test_the_dearest_that_may_come_is_certified_and_attained(prices: Prices) -> 
     assert case.is_certain
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "prices",

@@ -556,6 +556,7 @@ MISSING = Failure("reasoning_missing", status=400)
 EMPTY = Reply(stop_reason="stop")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pairs", [0, 1, 100])
 def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> None:
     """A repair makes every later request longer by some tokens for each assistant turn, of which

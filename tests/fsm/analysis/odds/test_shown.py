@@ -87,6 +87,7 @@ PLACES = range(10)
 """Where each pair stands among the odds of many."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("which", [0, 1])
 def test_curves_are_short_and_agree_with_the_quantiles(place: int, which: int) -> None:

@@ -121,6 +121,7 @@ UNSOUND = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", UNSOUND)
 def test_whatever_a_walk_finds_makes_a_table_unsound(name: str) -> None:

@@ -107,6 +107,7 @@ DEPENDENT = {"dependentRequired": {str(n): list(map(str, range(300))) for n in r
 WIDE = {str(n): 0 for n in range(300)}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("schema", "value"),
