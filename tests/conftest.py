@@ -26,7 +26,7 @@ BESIDE_A_CLOCK = [
 # examples each time, so that what fails there is what has changed; the thorough one, and `rungwise
 # fuzz`, look for what nobody has met yet.
 settings.register_profile("thorough", max_examples=32, deadline=None)
-settings.register_profile("ordinary", max_examples=8, deadline=None, derandomize=True)
+settings.register_profile("ordinary", max_examples=6, deadline=None, derandomize=True)
 settings.load_profile("thorough" if THOROUGH else "ordinary")
 
 

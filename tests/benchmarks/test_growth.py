@@ -55,6 +55,7 @@ def test_everything_that_grows_is_counted() -> None:
     assert {*ALWAYS, *AT_LENGTH, *AMID} == {*GROWTHS}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ALWAYS)
 def test_a_unit_of_more_takes_no_more_calls(name: str) -> None:

@@ -89,6 +89,7 @@ def test_text_is_visibly_taken_back(chat: Any, example: Any) -> None:
     assert ended(chat)[0] == example.MOON
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 def test_a_lost_network_loses_nothing(chat: Any, example: Any) -> None:
     ask(chat, THUNDER)

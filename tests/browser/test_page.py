@@ -253,6 +253,7 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(show: Show) -> None:
     assert tab.run("document.activeElement.id") == "undo"
 
 
+@pytest.mark.full
 def test_a_reviewer_plays_a_turn(show: Show) -> None:
     tab = show("play a turn")
     assert tab.run("byId('says').textContent") == "The turn begins in ask. "

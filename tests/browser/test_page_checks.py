@@ -48,6 +48,7 @@ FAINT = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FAINT)
 def test_what_cannot_be_read_is_found(open_tab: Open, tmp_path: Path, name: str) -> None:
     with pytest.raises(AssertionError, match="faint"):

@@ -62,6 +62,7 @@ def with_table(tab: Any) -> Any:
     return tab
 
 
+@pytest.mark.full
 def test_each_call_opens_in_place_to_its_attempts(open_tab: Open, page: Path) -> None:
     tab = open_tab(page)
     assert tab.run("[...document.querySelectorAll('.within')].map(each => each.open)") == [

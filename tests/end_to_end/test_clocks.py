@@ -663,6 +663,7 @@ def test_a_server_without_a_head_is_left_at_once_and_a_clock_that_somebody_set_h
     assert made.bodies[0][0]["model"] == first["model"]
 
 
+@pytest.mark.full
 @EVERY_WAY
 @BOTH
 def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(
@@ -685,6 +686,7 @@ def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(
     assert (made.text, made.result.backend, made.counts) == (FIRST + SECOND, "primary", [1, 0])
 
 
+@pytest.mark.full
 @OWN_WAYS
 def test_nothing_is_left_behind_by_attempts_that_fell_silent(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, limits=Limits(retries=3))

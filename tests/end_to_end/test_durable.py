@@ -76,6 +76,7 @@ def test_an_id_is_run_once_in_this_process_and_the_next(
     ] * 2
 
 
+@pytest.mark.full
 def test_a_failure_is_kept_too(serve: Any, backend_of: Any, opened: Any) -> None:
     server = serve(DOWN)
     for _ in range(2):
@@ -252,6 +253,7 @@ def test_the_dbos_of_a_program_is_used_where_it_says_so(
     assert (result.text, len(server.requests)) == ("In the reeds.", 2)
 
 
+@pytest.mark.full
 def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
     serve: Any,
     backend_of: Any,

@@ -134,6 +134,7 @@ def test_two_crashes_one_after_the_other(open_: Any, monkeypatch: pytest.MonkeyP
     assert result.attempts == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", ["fetched", "late", "given up"])
 def test_a_shared_budget_is_charged_once(open_: Any, tmp_path: Path, ending: str) -> None:
     budget = SharedBudget(Budget(output_tokens=1000, seconds=None), name="team")

@@ -359,6 +359,7 @@ def hanging(request: ReceivedRequest) -> ScriptedReply:
     return ScriptedReply(text="In the reeds.", delay=3.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clock", HURRIED)
 def test_the_clock_of_a_call_in_a_hurry_says_nothing_of_the_backend(
     mode: str, lake: Lake, clock: str

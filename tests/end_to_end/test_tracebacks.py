@@ -243,6 +243,7 @@ def test_of_an_observer_and_a_compactor_that_raise(serve: Any, mode: str) -> Non
     assert_silent(error)
 
 
+@pytest.mark.full
 @MODES
 def test_of_an_interruption_inside_the_http_client(mode: str) -> None:
     transport = Unsendable()

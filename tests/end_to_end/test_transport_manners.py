@@ -44,6 +44,7 @@ def test_no_key_of_a_backend_reaches_a_program_by_way_of_an_error(
     assert "bad header: Bearer ***, it is malformed" in answer.text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["whole", "stream"])
 def test_a_program_of_anthropics_sees_foreign_reasoning_only_if_it_asked_for_any(
     way: str, stages: Stages

@@ -144,6 +144,7 @@ async def body_of(frames: rungwise.ui.Frames) -> bytes:
     return b"".join([chunk async for chunk in frames])
 
 
+@pytest.mark.full
 def test_a_durable_stream_is_read_again_in_any_process(
     provider: EmbeddedProvider, tmp_path: Path
 ) -> None:

@@ -132,6 +132,7 @@ def test_an_answer_of_which_the_reader_takes_the_head_has_the_code_of_a_closed_p
     assert not [trail for trail in TRAILS if trail in told]
 
 
+@pytest.mark.full
 @PYTHONS
 @FORMS
 def test_a_pipe_that_takes_a_part_at_a_time_gets_the_whole_answer(

@@ -23,6 +23,7 @@ def test_no_walk_is_chosen_for_nothing():
         covered |= covered_by(walk)
 
 
+@pytest.mark.full
 def test_rows_are_covered_both_ways_and_in_pairs():
     chosen = set().union(*[covered_by(walk) for walk in walks()])
     taken = {row for row, how in chosen if how is True}

@@ -140,6 +140,7 @@ def test_sync_tools_are_waited_for_and_what_they_bring_is_kept(way: str) -> None
     assert watched.order[-1] == "-t0"
 
 
+@pytest.mark.full
 @everywhere
 def test_sync_tools_are_waited_for_no_longer_than_they_may_take(way: str) -> None:
     tools = Tools()
@@ -187,6 +188,7 @@ def test_the_second_time_nothing_is_waited_for(way: str) -> None:
     assert time.monotonic() - start < ENOUGH / 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["threads", "asyncio"])
 def test_an_async_tool_that_does_not_end_is_left(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "GRACE", patience(0.05))

@@ -265,6 +265,7 @@ def test_what_was_taken_out_is_asked_no_more_and_may_be_declared_anew() -> None:
     ]
 
 
+@pytest.mark.full
 def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -> None:
     fact = Fact("is_off_topic", of=off_topic)
     for name in ("retry2", "re_fallback", "prefill_again"):

@@ -49,6 +49,7 @@ SHIPPED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("table", "limits"), SHIPPED)
 def test_spin_finds_nothing_wrong_and_reaches_what_the_walk_reaches(
     table: Table, limits: Mapping[str, int], tmp_path: Path

@@ -402,6 +402,7 @@ def test_a_call_that_goes_on_is_none_to_judge() -> None:
         testing.assert_call_honest(call)
 
 
+@pytest.mark.full
 def test_a_table_of_ones_own_is_judged_by_its_own_rows() -> None:
     policy = Policy(table=CALL.without("reask"))
     call = testing.run(policy, [EMPTY])

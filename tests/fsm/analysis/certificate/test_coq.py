@@ -142,6 +142,7 @@ def test_the_figure_is_that_of_the_certificate(backends: int) -> None:
     assert bound_of(CALL, certificate.limits) == attempts.ladder
 
 
+@pytest.mark.full
 def test_a_figure_that_is_too_large_to_be_counted_is_left_out() -> None:
     limits = {**verify().limits, "retries": LARGEST}
     assert bound_of(CALL, limits) is None

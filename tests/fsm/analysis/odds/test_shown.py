@@ -106,6 +106,7 @@ def test_curves_are_short_and_agree_with_the_quantiles(place: int, which: int) -
             )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("which", [0, 1])
 def test_flows_go_on_from_where_they_arrive_and_end_in_the_outcomes(place: int, which: int) -> None:

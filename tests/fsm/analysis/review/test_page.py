@@ -188,6 +188,7 @@ def test_conflicting_limits_are_named() -> None:
     assert list(conflicts_of(Policy())) == []
 
 
+@pytest.mark.full
 def test_the_troubles_that_differ_stand_first() -> None:
     page = diff_policies(Policy(), Policy(after_refusal="end"), 2).to_html()
     troubles = page[page.index("</details>", page.index('id="troubles"')) :]
