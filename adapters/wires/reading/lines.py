@@ -120,6 +120,16 @@ class StreamReader(ABC):
         if self.copies.is_over:
             self._first = None
 
+    def _give_up_copies(self, handler: EventHandler) -> None:
+        """Hand over the events that wait before one that cannot be compared."""
+        if self.copies is None:
+            return
+        for each in self.copies.give_up():
+            if not handler.finished:
+                each()
+        if self.copies.is_over:
+            self._first = None
+
     def _release(self, handler: EventHandler) -> None:
         """Hand over the events that wait: nothing follows that would say what they are.
 

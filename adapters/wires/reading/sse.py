@@ -247,7 +247,7 @@ class EventReader(LineSplitter):
         is_error = self._name == _ERROR
         self._name = b""
         if data and self.copies is not None:
-            self._release(handler)
+            self._give_up_copies(handler)
         if not data.lstrip().startswith(_VALUES):
             if is_error and data.strip() not in (b"", b"null"):
                 handler.take_error(data)

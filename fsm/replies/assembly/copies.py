@@ -112,6 +112,11 @@ class Copies(Generic[E]):
             return self._all()
         return self._originals()
 
+    def give_up(self) -> list[E]:
+        """Return the events that were held: one has come that cannot be compared."""
+        self.is_over = not self._are_left_out
+        return self._all()
+
     def _all(self) -> list[E]:
         events = [event for event, _ in self._held]
         self._clear()

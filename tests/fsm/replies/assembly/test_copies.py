@@ -88,3 +88,14 @@ def test_little_is_held(length: int) -> None:
         most = max(most, copies.size)
     assert copies.is_over
     assert most <= min(LONGEST_HELD, MOST_HELD * length)
+
+
+@pytest.mark.parametrize("said", ["aa", "aabb", "aabbcc"])
+def test_an_event_that_cannot_be_compared_shows_that_there_were_none(said: str) -> None:
+    copies: Copies[str] = Copies(b"a")
+    out = said[0]
+    for event in said[1:]:
+        out += "".join(copies.take(event.encode(), event))
+    assert out + "".join(copies.give_up()) == said
+    assert copies.is_over
+    assert not copies.is_unclear
