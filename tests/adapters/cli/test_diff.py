@@ -82,7 +82,6 @@ def test_the_end_of_a_file_says_what_is_written(
     assert holds in written
 
 
-@pytest.mark.full
 def test_a_policy_that_is_dearer_or_ends_worse_than_the_default_fails_if_asked(
     tmp_path: Path,
 ) -> None:

@@ -84,7 +84,6 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path, fac
     assert lines.count("rw-back") == 4, "two targets in each panel"
 
 
-@pytest.mark.full
 def test_json_holds_the_front_with_every_figure(rates: Path) -> None:
     stdout = printed("tune", "--rates", rates, "--done", "99", "--cost", "0.01", *FEW, "--json")
     found = orjson.loads(stdout)

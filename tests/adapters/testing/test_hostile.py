@@ -120,6 +120,7 @@ def test_a_healthy_server_is_no_trouble(mode: str) -> None:
 # what is drawn
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", HOSTILITIES)
 def test_every_kind_can_be_written_down_and_read_back(kind: str) -> None:
     @settings(CALM, max_examples=10)

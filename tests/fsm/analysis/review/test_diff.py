@@ -46,7 +46,6 @@ def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     return {change.name: (change.old, change.new) for change in found.fields}
 
 
-@pytest.mark.full
 def test_every_part_of_a_policy_is_compared() -> None:
     new = Policy(
         limits=Limits(retries=5, fallbacks=1),
@@ -251,7 +250,6 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
     assert names == ["attempts", "waiting seconds", "seconds", "output tokens", "money"]
 
 
-@pytest.mark.full
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=Budget(attempts=12)), 2)
     for text in (found.to_text(), found.to_markdown()):
