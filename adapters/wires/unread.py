@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from rungwise.adapters.wires.json_text import load
 from rungwise.fsm.replies.assembly.origin import ASKING_ROLES, FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
@@ -26,7 +27,9 @@ BEHIND_END: Final = "a piece of the reply behind its end"
 TWICE: Final = "pieces of the reply that may have come twice"
 MIXED: Final = "pieces of two replies"
 TROUBLE: Final = "an error in words amid the reply"
+GARBLED: Final = "characters of the reply that could not be read"
 NOT_OWN: Final = "a message of another role"
+LEFT: Final = "a tool call or reasoning that was left in the text"
 """The same, where a piece of a stream stands where none belongs, or may be none of the reply."""
 MAY_HOLD_A_CALL: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
 """What the bytes of a body or an event with a call in it have."""
@@ -60,6 +63,28 @@ _CLOSED: Final = frozenset(
     }
 )
 """The members that hold what the request said, or what a model wrote for a tool."""
+NUMBER: Final = re.compile(rb'"(?:content|text|delta|response|thinking)"\s*:\s*-?\d')
+"""A piece of a text that is a number in JSON."""
+LEFT_IN_TEXT: Final = re.compile(
+    r"\A\s*(?:"
+    r"\[TOOL_CALLS\]|<tool_calls?>|<\|tool_calls?|<\|python_tag\|>"
+    r"|<function=|<function_calls>|<invoke |<\uff5c(?:tool|DSML)|```tool_code"
+    r"|\u25c1think\u25b7|\[THINK\]|<\|channel>|analysis.{0,65536}?assistantfinal"
+    r")|(?:"
+    r"</tool_call>|</function_calls>|</invoke>"
+    r"|<\|tool_calls_section_end\|>|<\uff5ctool\u2581calls\u2581end\uff5c>"
+    r")\s*\Z",
+    re.DOTALL,
+)
+"""How texts begin that are calls or reasoning in the words of a model (of Hermes, Mistral, Llama,
+Qwen, Kimi, DeepSeek, Gemma, gpt-oss), and how those end whose last words are a call.
+"""
+_LARGEST: Final = 65_536
+"""The longest line between events that is read, in bytes."""
+_PREFIX: Final = 64
+"""How many bytes may stand in such a line before an object."""
+_MOST_TEXTS: Final = 100
+"""How many texts of an announcement the reply is searched for."""
 _GOOD: Final = (None, "stop", "tool_calls", "length")
 """How replies end that the call takes for what they are, or goes on with."""
 _MOST: Final = 1_000
@@ -112,6 +137,26 @@ def owned(reply: Reply | Failure, role: object) -> Reply | Failure:
     return reply
 
 
+def object_within(line: bytes) -> Any:
+    """Return the object in a line that begins as no event does, or None; comments have none."""
+    start = line.find(b"{", 0, _PREFIX)
+    if start < 0 or line.startswith(b":") or len(line) > _LARGEST:
+        return None
+    try:
+        return load(line[start : line.rfind(b"}") + 1])
+    except ValueError:
+        return None
+
+
+def is_garbled(data: bytes) -> bool:
+    """Tell whether data is not the UTF-8 that JSON is, but for halves of surrogate pairs."""
+    try:
+        data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def tells_of_trouble(line: bytes) -> bool:
     """Tell whether data between events is an error in words, as of a proxy, and no comment."""
     return _TROUBLE.search(line, 0, _LONGEST) is not None
@@ -135,6 +180,8 @@ class Doubts:
     ends_everywhere: bool = field(default=False, init=False)
     """Whether pieces came behind a finish reason and had one too, so that none of them says the
     end."""
+    announced: list[str] = field(factory=list, init=False)
+    """Texts and names of calls that stood beside the pieces, and must be in the reply."""
     _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
 
     def take_finish(self, written: int) -> None:
@@ -153,6 +200,18 @@ class Doubts:
         elif role and role not in FOREIGN_ROLES:
             self.is_own = True
 
+    def announce(self, blocks: Any) -> None:
+        """Note what an event holds of the reply besides its pieces."""
+        pending = [blocks]
+        while pending and len(self.announced) < _MOST_TEXTS:
+            each = pending.pop()
+            if isinstance(each, list):
+                pending += each[:_MOST_TEXTS]
+            elif isinstance(each, Mapping):
+                texts = [each.get(name) for name in ("text", "name")]
+                self.announced += [text for text in texts if isinstance(text, str)]
+                pending.append(each.get("content"))
+
     def look_at(self, value: Mapping[str, Any]) -> None:
         """Note whether an event holds a call."""
         self._saw_call = self._saw_call or holds_a_call(value)
@@ -161,6 +220,11 @@ class Doubts:
         """Return a reply with the doubts about it; `written` is how many characters have come."""
         if self._saw_call:
             reply = doubted(reply)
+        said = [reply.text, reply.reasoning, *(call.name for call in reply.tool_calls)]
+        if not all(any(text in each for each in said) for text in self.announced):
+            reply = unclear(reply, UNREAD_PIECE)
+        if not reply.tool_calls and LEFT_IN_TEXT.search(reply.text):
+            reply = unclear(reply, LEFT)
         if self.is_own is False:
             reply = unclear(reply, NOT_OWN)
         if self.why:

@@ -37,7 +37,7 @@ from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.blocks import Block, BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
-from rungwise.adapters.wires.unread import owned
+from rungwise.adapters.wires.unread import TWICE, owned
 from rungwise.fsm.replies.assembly.origin import FOREIGN_ROLES
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
@@ -196,6 +196,7 @@ class AnthropicDecoder(BlockDecoder):
         elif kind == "message_stop":
             self._take_any_stop(value, value.get("message"))
             self._take_missing(value.get("message") or value)
+            self._doubts.announce(mapping_of(value.get("message")).get("content"))
             self.started = self.finished = self.done = True
         elif kind != "ping":
             self.letters_beside += len(data)
@@ -223,6 +224,7 @@ class AnthropicDecoder(BlockDecoder):
             self._take_block(index, block, b"")
             self._end(index)
         self._announced = len(self.assembly.items.all)
+        self._doubts.announce(message.get("content"))
 
     def _is_announced(self, block: _MessageBlock) -> bool:
         """Tell whether a block came with the announcement of the message, and nothing since."""
@@ -254,8 +256,12 @@ class AnthropicDecoder(BlockDecoder):
         is_repeated = here is not None and self._is_announced(here)
         kind = _KINDS.get(start["type"], start["type"])
         if is_repeated or kind == FALLBACK:
+            announced = self._doubts.announced
             self.start_over()
             self._announced = 0
+            self._doubts.announced = announced if is_repeated else []
+        elif here is not None and not here.is_over and here.kind == kind and self._text_of(here):
+            self._doubts.why = TWICE
         block = self._begin(index_of(index), kind, start)
         if block.kind in self.KINDS:
             block.about = {"type": block.kind}

@@ -217,6 +217,7 @@ class ConverseDecoder(BlockDecoder):
             if self.assembly.items.all and not self.done:
                 self.start_over()  # a gateway has asked again
             self._doubts.is_own = event.get("role") not in FOREIGN_ROLES
+            self._doubts.announce(event.get("content"))
             self.started = True
         elif name == "contentBlockStart":
             self._take_start(index, block_in(event.get("start") or event), data)

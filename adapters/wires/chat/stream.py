@@ -38,6 +38,7 @@ from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.adapters.wires.unread import TWICE
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
@@ -85,6 +86,9 @@ class ChatDecoder(StreamDecoder):
     # reason.
     _others: Assembly[ChatCall] | None = field(default=None, init=False)
     _other_finish: object = field(default=None, init=False)
+    _has_bare: bool = field(default=False, init=False)  # whether a text came without a role
+    # the characters of the text that stood before a role behind such a piece
+    _begun_again_at: int | None = field(default=None, init=False)
 
     def _make_reader(self) -> EventReader:
         return EventReader()  # an event with a name is read in full
@@ -252,12 +256,18 @@ class ChatDecoder(StreamDecoder):
                 return None
             items = delta.items()
             if len(delta) > 1:
+                if self._has_bare and "role" in delta:
+                    return None
                 items = [item for item in items if item[1] and item != _ROLE]
             ((name, text),) = items
             if name == "tool_calls":
                 is_more = choice.get("logprobs") is not None or not ENVELOPES.isdisjoint(value)
                 return None if is_more else piece_of_call(self.assembly.items, choice, text)
-            return (KINDS[name], text) if text and type(text) is str else None
+            if not text or type(text) is not str:
+                return None
+            kind = KINDS[name]
+            self._has_bare = self._has_bare or (kind == TEXT and "role" not in delta)
+            return kind, text
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
 
@@ -334,10 +344,21 @@ class ChatDecoder(StreamDecoder):
         if self._finish is None and (self._has_strays or self._other_finish):
             self.done = False
 
+    def _look_back(self) -> None:
+        """Note also whether the message has begun twice, and a text came each time."""
+        super()._look_back()
+        before = self._begun_again_at
+        if before is not None and self.assembly.text_at(TEXT).size > before:
+            self._doubts.why = TWICE
+
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         """Take a delta, or a message where there is none."""
+        role = completion.role_in(choice)
         if not self._doubts.is_own:
-            self._doubts.take_role(completion.role_in(choice))
+            self._doubts.take_role(role)
+        if role and self._has_bare and self._begun_again_at is None:
+            self.assembly.flush()
+            self._begun_again_at = self.assembly.text_at(TEXT).size or None
         delta = completion.message_in(choice, "delta", "text")
         if not delta:
             if message := completion.message_in(choice, "message"):

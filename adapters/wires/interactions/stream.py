@@ -190,6 +190,7 @@ class InteractionsDecoder(BlockDecoder):
             self.start_over()
             self._early.clear()
             self._checkpoint = None
+        self._doubts.announce(interaction.get("steps"))
         self._take_about(interaction)
 
     def _take_about(self, interaction: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from rungwise.adapters.wires.draft import (
     finish_in,
     malformed,
     raw_of,
+    settled,
     stop_of,
 )
 from rungwise.adapters.wires.json_text import arguments_of, input_in, mended
@@ -175,7 +176,8 @@ class OllamaDecoder(StreamDecoder):
             self.letters_beside += len(data)
         if isinstance(value.get("logprobs"), list):
             self.assembly.held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
-        self._finish = _finish_in(value) or self._finish
+        if finish := _finish_in(value):
+            self._finish = settled(self._finish, finish, STOP_REASONS)
         self._usage = more_of(self._usage, usage_of(value))
         if value.get("error"):
             self.stop(classified(None, self.headers, data))

@@ -112,6 +112,11 @@ class BlockDecoder(StreamDecoder):
         if text:
             self.assembly.announce((self.KINDS[block.kind], block.number), text)
 
+    def _text_of(self, block: Any) -> str:
+        """Return the text of a block so far; "" for one that holds none."""
+        kind = self.KINDS.get(block.kind)
+        return "" if kind is None else self.assembly.text_of((kind, block.number))
+
     def _call(self, index: Any) -> Any:
         """Return the call that a piece of arguments belongs to, or None if there is none.
 

@@ -17,13 +17,17 @@ from rungwise.adapters.wires.reading.events import BodyDecoder, Events
 from rungwise.adapters.wires.reading.lines import StreamReader
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.adapters.wires.unread import (
+    GARBLED,
     MAY_HOLD_A_CALL,
     MIXED,
+    NUMBER,
     TROUBLE,
     TWICE,
     UNREAD_PIECE,
     Doubts,
     holds_a_text,
+    is_garbled,
+    object_within,
     tells_of_trouble,
 )
 from rungwise.fsm.replies.assembly.assembly import Assembly, Kind
@@ -208,6 +212,10 @@ class StreamDecoder(BodyDecoder):
         if is_error and not isinstance(value, dict):
             self.take_error(data)
             return
+        if self.assembly.has_halves and is_garbled(data):
+            self._doubts.why = GARBLED
+        if NUMBER.search(data):
+            self._doubts.why = UNREAD_PIECE
         events = [value]
         if not is_error and not self.EVENTS.is_usual(value):
             events = self._events_in(value, data)
@@ -280,9 +288,15 @@ class StreamDecoder(BodyDecoder):
             self.take_error(as_json(value).encode())
 
     def look_for_trouble(self, line: bytes) -> None:
-        """Note whether data amid the reply is an error in words: what follows may lack a piece."""
+        """Note whether data amid the reply is an error in words: what follows may lack a piece.
+
+        So it is if the data is an event itself, in a line that no server sends.
+        """
         if self.started and tells_of_trouble(line):
             self._doubts.why = TROUBLE
+        value = None if self._doubts.why else object_within(line)
+        if value is not None and self.EVENTS.is_usual(value):
+            self._doubts.why = UNREAD_PIECE
 
     def start_over(self) -> None:
         """Forget what has come: the server says it once more, and it was paid for all the same."""

@@ -31,7 +31,16 @@ from rungwise.adapters.wires.backend import Decoder
 from rungwise.adapters.wires.counts import counted, counted_in
 from rungwise.adapters.wires.draft import classified, malformed
 from rungwise.adapters.wires.json_text import framed, load
-from rungwise.adapters.wires.unread import MAY_HOLD_A_CALL, doubted, holds_a_call
+from rungwise.adapters.wires.unread import (
+    GARBLED,
+    LEFT,
+    LEFT_IN_TEXT,
+    MAY_HOLD_A_CALL,
+    doubted,
+    holds_a_call,
+    is_garbled,
+    unclear,
+)
 from rungwise.fsm.replies.failures.bare import is_bare_error
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reply
@@ -271,6 +280,10 @@ class BodyDecoder(Decoder):
             return self.read_other(value, body)
         reply = self.read_object(value, body)
         if isinstance(reply, Reply):
+            if not body.isascii() and is_garbled(body):
+                reply = unclear(reply, GARBLED)
+            if LEFT_IN_TEXT.search(reply.text) and not reply.tool_calls:
+                reply = unclear(reply, LEFT)
             if not reply.tool_calls and MAY_HOLD_A_CALL.search(body) and holds_a_call(value):
                 reply = doubted(reply)
             if reply.usage.estimated:

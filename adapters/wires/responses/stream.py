@@ -156,6 +156,8 @@ class ResponsesDecoder(StreamDecoder):
             if kind == "response.created" and self.assembly.items.all:
                 self.start_over()
                 self._events.forget()
+            if kind == "response.created":
+                self._doubts.announce(value["response"].get("output"))
             if kind in ENDS:
                 self._raw = raw_of(value["response"], data)
                 if self._raw is not None:

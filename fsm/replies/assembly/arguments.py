@@ -7,7 +7,9 @@ Arguments are one JSON object, in pieces of its text. Some servers send all of i
 piece, or once more at the end [NousResearch/hermes-agent#35718, lidge-jun/opencodex#361]; some an
 empty object before the first piece; some send objects, each with some of the members, in place of
 text [can1357/oh-my-pi#2082], and some the text of the object as a text in JSON
-[quarkiverse/quarkus-langchain4j#2642]. JSON itself tells these apart: two objects behind each other
+[quarkiverse/quarkus-langchain4j#2642]. Some mend all of it so far, so that each piece is a whole
+object, and the next one has more; two such objects may be those of two calls, three are not. JSON
+itself tells these apart: two objects behind each other
 are none, and a text is none. So the text is looked at once it is asked for, and only if it is no
 object as it is. Where the pieces stand that begin as an object does is kept for that. What no
 manner of sending explains stays as it came: it is never handed out as a whole call.
@@ -24,6 +26,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.fsm.replies.assembly.gathered import MOST_LATE
+from rungwise.fsm.replies.assembly.lists import has_grown
 from rungwise.fsm.replies.text.contents import is_json, json_in, without_halves
 from rungwise.fsm.replies.text.held import HeldText
 from rungwise.fsm.replies.text.scanning import ObjectScanner
@@ -87,13 +90,14 @@ class Arguments:
         """Tell whether a piece is the whole arguments of another call.
 
         That is an object of its own, behind a whole one. An equal one is a copy, an empty one says
-        nothing, and one behind an empty one is the first that says more.
+        nothing, one behind an empty one is the first that says more, and one that has grown may be
+        the same one.
         """
         if not piece.startswith("{") or not self.is_whole:
             return False
         before, _ = json_in(self.written)
         value, is_one = json_in(piece)
-        return is_one and bool(before) and bool(value) and value != before
+        return is_one and bool(before) and bool(value) and not has_grown(before, value)
 
     @property
     def written(self) -> str:
@@ -116,6 +120,9 @@ class Arguments:
             return _merged(objects)
         objects = [each for each in objects if each[0] != {}] or objects
         if objects and all(value == objects[0][0] for value, _ in objects):
+            return objects[-1][1]
+        values = [value for value, _ in objects]
+        if len(values) > 2 and all(has_grown(each, later) for each, later in pairwise(values)):
             return objects[-1][1]
         snapshots = _cut(text, self._beginnings)
         if snapshots[0].strip() == "{}":

@@ -27,7 +27,10 @@ held as long as they say what the announcement said: `announce`.
 Some servers send every piece twice [openclaw/openclaw#1284]. A text may be such by itself, so it is
 not shortened. But if each of its pieces, from the first to the last, comes twice, `DIFFERENT` ones
 and `ENOUGH` characters at least, that is doubt: `is_doubled`. So is a text whose first pieces are
-snapshots but for the characters at their end, such as a cursor.
+snapshots but for their ends, such as a cursor or a word that was revised; one whose last piece is
+nearly all the text over again; one that is the same text twice, as
+of a server that has begun again, unless that text repeats itself anyway; and one whose first piece
+begins with what its announcement said, if that is too short to be no coincidence.
 
 A protocol that sends the whole text behind its pieces decides all of this: `settle`. A piece that
 comes behind that and is some of it was late.
@@ -37,6 +40,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from os.path import commonprefix
 from typing import Final, Literal
 
 from attrs import define, field
@@ -49,8 +53,10 @@ ENOUGH: Final = 30
 """Characters of a text that are no coincidence."""
 DIFFERENT: Final = 4
 """Different pieces, each of them twice, that are none either."""
-CURSOR: Final = 2
-"""The characters at the end of a piece that may be a cursor."""
+SHORTEST: Final = 5
+"""The fewest characters of a piece that the next one may revise."""
+NEARLY: Final = 0.75
+"""The share of its words that makes a piece nearly a copy of the text, of five words at least."""
 MOST_LATE: Final = 64
 """The most pieces behind a whole text that are looked for in it."""
 MOST_HELD: Final = 64
@@ -81,7 +87,10 @@ class GatheredText:
     _due: str = field(default="", init=False)  # the piece that is due once more; "" for none
     _pairs: int = field(default=0, init=False)  # different pieces that came twice
     _twin: str = field(default="", init=False)  # the last one of them
-    _growing: int = field(default=0, init=False)  # pieces in a row that grew but for a cursor
+    _growing: int = field(default=0, init=False)  # pieces in a row that grew but for their ends
+    _is_again: bool = field(default=False, init=False)  # whether the last one is nearly a copy
+    _opening: str = field(default="", init=False)  # a short announcement, until a piece comes
+    _is_opened_twice: bool = field(default=False, init=False)  # whether that piece begins with it
 
     @property
     def size(self) -> int:
@@ -94,7 +103,12 @@ class GatheredText:
         held = [*self._held, self._announced[: self._again]]
         return without_halves(self._text.getvalue() + "".join(held))
 
-    def announce(self, text: str, *, is_settled: bool) -> str:
+    def announce(
+        self,
+        text: str,
+        *,
+        is_settled: bool,
+    ) -> str:
         """Take the text that stands in an announcement, and return what may be handed out.
 
         Arguments:
@@ -103,6 +117,8 @@ class GatheredText:
         """
         if is_settled or len(text) >= ENOUGH:
             self._announced = text
+        else:
+            self._opening = text.strip()
         self._text.write(text)
         return text
 
@@ -116,9 +132,13 @@ class GatheredText:
             pieces = self._behind_announcement("".join(pieces))
             if not pieces:
                 return ""
+        if self._opening:
+            self._is_opened_twice = pieces[0].lstrip().startswith(self._opening)
+            self._opening = ""
         if self.sends == "pieces" and len(pieces[-1]) < ENOUGH and not self._copy:
             text = "".join(pieces)
             self._text.write(text)
+            self._is_again = False
             return text
         self._first = self._first or len(pieces[0])
         return "".join([self._added(piece) for piece in pieces])
@@ -128,10 +148,14 @@ class GatheredText:
         if self.sends == "pieces twice" and not self._due:
             is_long = self.size >= 2 * ENOUGH
             self.is_doubled = is_long and self._pairs >= DIFFERENT
-        self.is_doubled = self.is_doubled or (self._growing > 1 and self.size >= ENOUGH)
+        grows = self._growing > 0 and self._growing + self._grown > 1
+        self.is_doubled = self.is_doubled or (grows and self.size >= ENOUGH)
         rest = self._ended() + self._announced[: self._again]
         self._again = 0
         self._text.write(rest)
+        if not self._late:
+            is_twice = self._is_again or self._is_opened_twice or self._is_said_twice()
+            self.is_doubled = self.is_doubled or is_twice
         return rest
 
     def settle(self, text: str) -> str:
@@ -158,6 +182,15 @@ class GatheredText:
         self._text.write(new)
         return new
 
+    def _is_said_twice(self) -> bool:
+        """Tell whether the text is another one twice, which came in pieces and repeats nothing."""
+        middle, is_odd = divmod(self.size, 2)
+        if is_odd or middle < ENOUGH or self._first > middle:
+            return False
+        text = self._text.getvalue()
+        half = text[:middle]
+        return text.endswith(half) and text.find(half, 1) == middle
+
     def _behind_settled(self, pieces: Sequence[str]) -> list[str]:
         """Return what is new in pieces that come behind the whole text."""
         whole = self._text.getvalue()
@@ -165,7 +198,12 @@ class GatheredText:
         self._late = max(0, late - len(pieces))
         return [piece for piece in pieces[:late] if piece not in whole] + [*pieces[late:]]
 
-    def follow(self, message: str, *, is_last: bool) -> str:
+    def follow(
+        self,
+        message: str,
+        *,
+        is_last: bool,
+    ) -> str:
         """Return what a whole message adds to the text, without writing it.
 
         A message that begins with the text so far contains all of it. After pieces, the last
@@ -225,17 +263,31 @@ class GatheredText:
         elif self._is_copy(piece):
             self._copy = piece
             return ""
+        self._is_again = self._is_nearly_copy(piece)
         self._text.write(new)
         return new
 
     def _is_copy(self, piece: str) -> bool:
-        size = self.size
-        if self.sends in ("snapshots", "not known") or size < ENOUGH or self._first >= size:
-            return False
-        if not 0.8 * size <= len(piece) <= 1.2 * size:
+        if not self._is_as_long(piece):
             return False
         text = self._text.getvalue()
         return piece == text or _tidied(piece) == _tidied(text)
+
+    def _is_nearly_copy(self, piece: str) -> bool:
+        """Tell whether a piece has most words of the text before it, such as one without marks."""
+        if not self._is_as_long(piece):
+            return False
+        before = set(self._text.getvalue().split())
+        words = piece.split()
+        known = sum([word in before for word in words])
+        return len(words) >= SHORTEST and known >= NEARLY * len(words)
+
+    def _is_as_long(self, piece: str) -> bool:
+        """Tell whether a piece is about as long as the text before it, which came in several."""
+        size = self.size
+        if self.sends in ("snapshots", "not known") or size < ENOUGH or self._first >= size:
+            return False
+        return 0.8 * size <= len(piece) <= 1.25 * size
 
     def _new_in(self, piece: str) -> str:
         """Return what is new in a piece, as far as is known by now."""
@@ -250,9 +302,11 @@ class GatheredText:
             return piece
         is_copy = self.sends == "not known" and piece == latest
         if is_copy or not piece.startswith(latest):
-            if self._grows_but_for_a_cursor(piece, latest):
+            if self._is_revised(piece, latest):
                 self._latest = piece
-                return piece
+                held = "".join(self._held)
+                self._held.clear()
+                return held + piece
             rest = self._ended()
             if is_copy and not self._grown:
                 self.sends = "pieces twice"
@@ -283,11 +337,12 @@ class GatheredText:
         else:
             self.sends = "pieces"
 
-    def _grows_but_for_a_cursor(self, piece: str, latest: str) -> bool:
-        """Tell whether a piece is the one before it and more, but for the characters at its end."""
-        if self._held or self.sends != "not known" or len(latest) <= 2 * CURSOR:
+    def _is_revised(self, piece: str, latest: str) -> bool:
+        """Tell whether a piece is the one before it and more, but for that one's end."""
+        if self.sends != "not known" or latest.endswith("\n") or len(latest) < SHORTEST:
             return False
-        if len(piece) <= len(latest) or not piece.startswith(latest[:-CURSOR]):
+        same = len(commonprefix([piece, latest]))  # noqa: RUF071 (texts, no paths)
+        if len(piece) <= len(latest) or 2 * same < len(latest):
             return False
         self._growing += 1
         return True
@@ -296,10 +351,11 @@ class GatheredText:
         """Return what is new in the piece that has shown that all of them are snapshots."""
         self.sends = "snapshots"
         start = self.size
-        if len(self._held) < self._grown - 1:
+        if self._growing or len(self._held) < self._grown - 1:
             # some were handed out as what they were not
             start = len(latest)
             self._replace(latest)
+        self._growing = 0
         self._held.clear()
         return piece[start:]
 

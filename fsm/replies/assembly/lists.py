@@ -40,7 +40,11 @@ class CallLists:
     """The list before; none if a piece of a call has come since."""
     _are_all: bool = field(default=False, init=False)  # whether lists are known to be all calls
 
-    def is_all(self, calls: Sequence[Any], read: Callable[[Any], ListedCall]) -> bool:
+    def is_all(
+        self,
+        calls: Sequence[Any],
+        read: Callable[[Any], ListedCall],
+    ) -> bool:
         """Tell whether the calls of an event take the place of all calls so far.
 
         Arguments:
@@ -71,7 +75,7 @@ def _goes_on(earlier: ListedCall, later: ListedCall) -> bool:
         return True
     before, _ = json_in(arguments)
     now, _ = json_in(later[2])
-    return isinstance(before, dict) and isinstance(now, dict) and _has_grown(before, now, _DEEPEST)
+    return isinstance(before, dict) and isinstance(now, dict) and has_grown(before, now)
 
 
 def _is_same(earlier: ListedCall, later: ListedCall) -> bool:
@@ -79,17 +83,23 @@ def _is_same(earlier: ListedCall, later: ListedCall) -> bool:
     return earlier[2] == later[2] or not is_json(earlier[2])
 
 
-def _has_grown(before: Any, now: Any, depth: int) -> bool:
-    """Tell whether a value is an earlier one, or has more at the ends of its texts and lists."""
+def has_grown(before: Any, now: Any, depth: int = _DEEPEST) -> bool:
+    """Tell whether a value is an earlier one, or has more at the ends of its texts and lists.
+
+    Arguments:
+        before: the earlier one.
+        now: the value.
+        depth: how deep they are compared; below that they count as the same.
+    """
     if not depth:
         return True
     if isinstance(before, str) and isinstance(now, str):
         return now.startswith(before)
     if isinstance(before, list) and isinstance(now, list):
         pairs = zip(before, now, strict=False)
-        return len(before) <= len(now) and all(_has_grown(*pair, depth - 1) for pair in pairs)
+        return len(before) <= len(now) and all(has_grown(*pair, depth - 1) for pair in pairs)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         if not before.keys() <= now.keys():
             return False
-        return all(_has_grown(each, now[name], depth - 1) for name, each in before.items())
+        return all(has_grown(each, now[name], depth - 1) for name, each in before.items())
     return bool(before == now)

@@ -13,8 +13,9 @@ from typing import Final
 from rungwise.fsm.replies.text.literals import Literals
 
 # `<thought>` is Gemma's [NousResearch/hermes-agent#8562], and `<mm:think>` MiniMax's
-# [NousResearch/hermes-agent#59461]. No `<reason>`: it opens many an answer that has parts.
-TAG_NAMES = ("think", "thinking", "reasoning", "thought", "mm:think")
+# [NousResearch/hermes-agent#59461]; `<seed:think>` is Seed-OSS's. No `<reason>`: it opens
+# many an answer that has parts.
+TAG_NAMES = ("think", "thinking", "reasoning", "thought", "mm:think", "seed:think")
 """The names of the tags around inline reasoning; their case does not matter."""
 
 # how many tags of one reply are read, more than any honest reply has; the rest is text

@@ -216,3 +216,87 @@ def test_halves_of_a_pair_may_be_bytes_of_their_own(api: str) -> None:
         for event in events
     ]
     assert read(api, halves).text == "\U0001f600"
+
+
+@pytest.mark.parametrize("api", IN_PIECES)
+def test_a_text_that_has_begun_again_is_no_whole_answer(api: str) -> None:
+    assert event_of(read(api, said(api, [*WORDS, *WORDS]))) == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    "text", ["ha " * 20, "ABBA" * 16, f"{TEXT}\n{TEXT}", f"{TEXT}{TEXT}{TEXT}", "no, no"]
+)
+@pytest.mark.parametrize("api", IN_PIECES)
+def test_a_text_may_repeat_itself(api: str, text: str) -> None:
+    came = read(api, pieces_of(api, text, 7))
+    assert (came.text, event_of(came)) == (text, "answered")
+
+
+@pytest.mark.parametrize("first", ["", "The king"])
+def test_a_message_that_begins_again_amid_its_text_is_no_whole_answer(first: str) -> None:
+    opening = {"role": "assistant", "content": first}
+    again = [opening, {"content": "Another "}, {"content": "answer."}]
+    assert event_of(chat(opening, {"content": "fishers "}, {"content": "nest "}, *again)) == UNCLEAR
+
+
+def test_a_role_beside_many_pieces_says_nothing() -> None:
+    role = {"role": "assistant"}
+    pieces = [{**role, "content": word} for word in WORDS]
+    assert event_of(chat(*pieces, {**role, "content": ""})) == "answered"
+    thoughts = [{"reasoning_content": "Hm, "}, {"reasoning_content": "holes."}]
+    came = chat({**role, "content": ""}, *thoughts, *pieces)
+    assert (came.text, event_of(came)) == ("".join(WORDS), "answered")
+    bare = [{"content": word} for word in WORDS]
+    came = chat({**role, "content": ""}, *bare, {**role, "content": ""})
+    assert (came.text, event_of(came)) == ("".join(WORDS), "answered")
+
+
+@pytest.mark.parametrize("first", ["The", "The ", "The king"])
+def test_a_piece_that_begins_with_the_announced_one_is_doubt(first: str) -> None:
+    event, *pieces = pieces_of("anthropic", TEXT, 8)
+    while b'"content_block_start"' not in event:
+        event, *pieces = pieces
+    before = pieces_of("anthropic", TEXT, 8)
+    at = before.index(event)
+    before[at] = event.replace(b'"text": ""', json.dumps({"text": first})[1:-1].encode())
+    before[at] = before[at].replace(b'"text":""', json.dumps({"text": first})[1:-1].encode())
+    assert before[at] != event
+    assert event_of(read("anthropic", before)) == UNCLEAR
+
+
+@pytest.mark.parametrize("id", [{}, {"id": "call_1"}])
+def test_arguments_that_were_mended_at_each_piece_are_those_of_one_call(id: Any) -> None:
+    grown = [{"path": ""}, {"path": "a.t"}, {"path": "a.txt"}, {"path": "a.txt", "lines": [1, 2]}]
+
+    def pieces(*each: Any) -> list[Any]:
+        calls = [
+            {"index": 0, **id, "function": {"name": "look", "arguments": json.dumps(value)}}
+            for value in each
+        ]
+        return [{"tool_calls": [call]} for call in calls]
+
+    bare = pieces(*grown)
+    for delta in bare[1:]:
+        del delta["tool_calls"][0]["function"]["name"]
+    for deltas in (pieces(*grown), bare) if id else (bare,):
+        came = chat(*deltas, finish="tool_calls")
+        assert [json.loads(call.arguments) for call in came.tool_calls] == [grown[-1]]
+    first, second = pieces(*grown[1:3])
+    del second["tool_calls"][0]["function"]["name"]
+    (two,) = chat(first, second, finish="tool_calls").tool_calls
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(two.arguments)  # the call asks for others
+
+
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_bytes_that_are_no_text_leave_no_whole_answer(api: str) -> None:
+    if api == "bedrock":
+        return
+    events = pieces_of(api, "The nest of the k\u00e4mpe", 60)
+    latin = [event.replace("\u00e4".encode(), b"\xe4") for event in events]
+    latin = [event.replace(b"\\u00e4", b"\xe4") for event in latin]
+    assert latin != events
+    assert event_of(read(api, latin)) == UNCLEAR
+    body = b'{"choices": [{"message": {"content": "The k\xe4mpe"}, "finish_reason": "stop"}]}'
+    if api == "openai":
+        assert event_of(protocols.backend(api, "http://host/v1").decoder({}).whole(body)) == UNCLEAR

@@ -104,7 +104,9 @@ def run(chunks: list[str], gathered: str = "", *, after_block: bool = False) -> 
     return shown, reasoned
 
 
-TAG = re.compile(r"<(/?)(think|thinking|reasoning|thought|mm:think)>", re.IGNORECASE | re.ASCII)
+TAG = re.compile(
+    r"<(/?)(think|thinking|reasoning|thought|mm:think|seed:think)>", re.IGNORECASE | re.ASCII
+)
 
 
 def expected(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
@@ -273,6 +275,7 @@ def fence_of(line: str) -> str:
         ("<reasoning>a</reasoning>b", "b", "a"),
         ("<thought>a</thought>b", "b", "a"),
         ("<mm:think>a</mm:think>b", "b", "a"),
+        ("<seed:think>a</seed:think>b", "b", "a"),
         ("<Think>a</THINK>b", "b", "a"),
         ("<think></think>", "", ""),
         # It opens at the start of the reply, whatever blanks stand there.
