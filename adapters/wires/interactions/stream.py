@@ -42,6 +42,7 @@ from rungwise.adapters.wires.reading.alike_lines import AlikeLines, Piece
 from rungwise.adapters.wires.reading.blocks import BlockDecoder, index_of
 from rungwise.adapters.wires.reading.events import Events
 from rungwise.adapters.wires.reading.sse import EventReader
+from rungwise.fsm.replies.assembly.copies import Replays
 from rungwise.fsm.replies.assembly.items import Names
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Part, ReasoningPart, TextPart, ToolCall
@@ -83,6 +84,7 @@ class InteractionsDecoder(BlockDecoder):
     _early: set[int] = field(factory=set, init=False)  # the steps that ended before they began
     _checkpoint: StepCheckpoint | None = field(default=None, init=False)
     _raw: object = field(default=None, init=False)  # the last event, for diagnosis
+    _replays: Replays = field(factory=Replays, init=False)
 
     @property
     def generation(self) -> str | None:
@@ -92,8 +94,7 @@ class InteractionsDecoder(BlockDecoder):
     @property
     def cursor(self) -> str | None:
         """Return the id of the last event; None if it has none."""
-        found = _ID.search(self._alike.last)
-        if found is not None:
+        if found := _ID.search(self._alike.last):
             return found[1].decode()
         return text_in(self._last, "event_id") or None
 
@@ -133,6 +134,11 @@ class InteractionsDecoder(BlockDecoder):
         except (KeyError, TypeError, AttributeError):
             return None
 
+    def take_piece(self, kind: Any, text: str) -> None:
+        """Take a piece, unless its event has come before."""
+        if not self._replays.is_again(self.cursor or "", (kind, text)):
+            super().take_piece(kind, text)
+
     def take_event(
         self,
         value: Mapping[str, Any],
@@ -147,6 +153,8 @@ class InteractionsDecoder(BlockDecoder):
             return  # it comes once more
         self._last = value
         self._alike.last = b""
+        if self._replays.is_again(text_in(value, "event_id"), data):
+            return
         kind = value.get("event_type") or value.get("type")
         if is_error or kind == "error" or (kind is None and value.get("error")):
             if mapping_of(value.get("error")):

@@ -31,6 +31,7 @@ few in turn, such as one for each choice; so it takes `DISTINCT` ids before any 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 from attrs import define, field
@@ -137,15 +138,16 @@ class Copies(Generic[E]):
 class Replays:
     """Tell the events that come again, by their ids."""
 
-    _said: dict[bytes, int] = field(factory=dict, init=False)  # the hash of the event of each id
-    _last: bytes = field(default=b"", init=False)
+    # the hash of the event of each id
+    _said: dict[str | bytes, int] = field(factory=dict, init=False)
+    _last: str | bytes = field(default=b"", init=False)
 
-    def is_again(self, id: bytes, data: bytes) -> bool:
+    def is_again(self, id: str | bytes, data: Hashable) -> bool:
         """Tell whether an event has come before.
 
         Arguments:
             id: its id.
-            data: its bytes.
+            data: what it says.
         """
         goes_back = id != self._last and len(self._said) >= DISTINCT
         self._last = id

@@ -3,6 +3,7 @@ it is no whole answer.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +66,19 @@ def test_events_that_come_again_under_their_ids_are_read_once(api: str, at: int)
     events = [b"id: %d\n" % number + event for number, event in enumerate(pieces_of(api, TEXT, 5))]
     came = read(api, [*events[: at + 3], *events[at:]])
     assert (came.text, event_of(came)) == (TEXT, "answered")
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5])
+def test_events_of_interactions_that_come_again_are_read_once(at: int) -> None:
+    events = pieces_of("interactions", TEXT, 5)
+    came = read("interactions", [*events[: at + 3], *events[at:]])
+    assert (came.text, event_of(came)) == (TEXT, "answered")
+    same = re.compile(rb'"event_id":"[^"]*"')
+    alike = [
+        same.sub(b'"event_id":"1"', event) for event in pieces_of("interactions", "ha " * 9, 3)
+    ]
+    came = read("interactions", alike)
+    assert (came.text, event_of(came)) == ("ha " * 9, "answered")
 
 
 @pytest.mark.parametrize("ids", [[1], [1, 2], [1, 2, 3, 4, 5, 6, 7, 8]])
