@@ -128,6 +128,8 @@ def known_word(raw: str, words: Mapping[str, StopReason]) -> str | None:
         raw: what the provider wrote.
         words: as for `stop_of`.
     """
+    if raw in words:  # as nearly always
+        return raw
     said = []
     for each in (raw, *raw.split(":")):
         # as enumerations begin: gRPC's, and Python's where one is written out

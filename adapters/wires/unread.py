@@ -29,6 +29,7 @@ MIXED: Final = "pieces of two replies"
 TROUBLE: Final = "an error in words amid the reply"
 GARBLED: Final = "characters of the reply that could not be read"
 NOT_OWN: Final = "a message of another role"
+MARKED: Final = "reasoning that could not be told from the text"
 LEFT: Final = "a tool call or reasoning that was left in the text"
 """The same, where a piece of a stream stands where none belongs, or may be none of the reply."""
 MAY_HOLD_A_CALL: Final = re.compile(rb'"(?:tool_?[cC]alls?|function_?[cC]alls?|tool_?[uU]se)"')
@@ -63,21 +64,32 @@ _CLOSED: Final = frozenset(
     }
 )
 """The members that hold what the request said, or what a model wrote for a tool."""
-NUMBER: Final = re.compile(rb'"(?:content|text|delta|response|thinking)"\s*:\s*-?\d')
-"""A piece of a text that is a number in JSON."""
+ODD: Final = re.compile(
+    rb'"(?:content|text|delta|response|thinking)"\s*:\s*-?\d'
+    rb'|"(?P<thought>thought|isThought|is_thought)"\s*:\s*true|"(?P<channel>channel)"\s*:\s*"analysis"'
+)
+"""A piece of a text that is a number in JSON, or one that is marked as a thought."""
 LEFT_IN_TEXT: Final = re.compile(
     r"\A\s*(?:"
     r"\[TOOL_CALLS\]|<tool_calls?>|<\|tool_calls?|<\|python_tag\|>"
     r"|<function=|<function_calls>|<invoke |<\uff5c(?:tool|DSML)|```tool_code"
     r"|\u25c1think\u25b7|\[THINK\]|<\|channel>|analysis.{0,65536}?assistantfinal"
-    r")|(?:"
-    r"</tool_call>|</function_calls>|</invoke>"
+    r"|functools\[|to=functions\.|commentary to=functions\."
+    r")"
+    r"|\A[^`]*(?:"
+    r"\u25c1/think\u25b7|\[/THINK\]|<\|END_THINKING\|>|<\|start\|>assistant<\|channel\|>final"
+    r"|<\|(?:im_end|eot_id)\|>\s*<\|(?:im_start|start_header_id)\|>"
+    r")"
+    r"|(?:"
+    r"\[TOOL_CALLS\]\S[^\n]*"
+    r"|</(?:minimax:|\uff5cDSML\uff5c)?(?:tool_call|function_calls)>|</invoke>"
     r"|<\|tool_calls_section_end\|>|<\uff5ctool\u2581calls\u2581end\uff5c>"
     r")\s*\Z",
     re.DOTALL,
 )
 """How texts begin that are calls or reasoning in the words of a model (of Hermes, Mistral, Llama,
-Qwen, Kimi, DeepSeek, Gemma, gpt-oss), and how those end whose last words are a call.
+Qwen, Kimi, DeepSeek, Gemma, gpt-oss); what ends reasoning, or a turn before an invented one, where
+no code stands before it; and how texts end whose last words are a call.
 """
 _LARGEST: Final = 65_536
 """The longest line between events that is read, in bytes."""
@@ -180,6 +192,8 @@ class Doubts:
     ends_everywhere: bool = field(default=False, init=False)
     """Whether pieces came behind a finish reason and had one too, so that none of them says the
     end."""
+    has_thoughts: bool = field(default=False, init=False)
+    """Whether any piece was marked as a thought: then the reply has reasoning."""
     announced: list[str] = field(factory=list, init=False)
     """Texts and names of calls that stood beside the pieces, and must be in the reply."""
     _saw_call: bool = field(default=False, init=False)  # whether an event held what looks like one
@@ -220,10 +234,13 @@ class Doubts:
         """Return a reply with the doubts about it; `written` is how many characters have come."""
         if self._saw_call:
             reply = doubted(reply)
-        said = [reply.text, reply.reasoning, *(call.name for call in reply.tool_calls)]
-        if not all(any(text in each for each in said) for text in self.announced):
-            reply = unclear(reply, UNREAD_PIECE)
-        if not reply.tool_calls and LEFT_IN_TEXT.search(reply.text):
+        if self.announced:
+            said = [reply.text, reply.reasoning, *(call.name for call in reply.tool_calls)]
+            if not all(any(text in each for each in said) for text in self.announced):
+                reply = unclear(reply, UNREAD_PIECE)
+        if self.has_thoughts and not reply.reasoning:
+            reply = unclear(reply, MARKED)
+        if LEFT_IN_TEXT.search(reply.text) and not reply.tool_calls:
             reply = unclear(reply, LEFT)
         if self.is_own is False:
             reply = unclear(reply, NOT_OWN)

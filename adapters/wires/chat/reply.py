@@ -384,7 +384,9 @@ def aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(choice.get("logprobs"), dict):
         members["logprobs"] = choice["logprobs"]
     for name in ("delta", "message"):
-        annotations = message_in(choice, name).get("annotations")
-        if isinstance(annotations, list):
-            members["message"] = {"annotations": annotations}
+        said = choice.get(name)
+        if said and "annotations" in said:
+            annotations = message_in(choice, name).get("annotations")
+            if isinstance(annotations, list):
+                members["message"] = {"annotations": annotations}
     return members

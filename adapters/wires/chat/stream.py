@@ -353,10 +353,9 @@ class ChatDecoder(StreamDecoder):
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         """Take a delta, or a message where there is none."""
-        role = completion.role_in(choice)
         if not self._doubts.is_own:
-            self._doubts.take_role(role)
-        if role and self._has_bare and self._begun_again_at is None:
+            self._doubts.take_role(completion.role_in(choice))
+        if self._has_bare and self._begun_again_at is None and completion.role_in(choice):
             self.assembly.flush()
             self._begun_again_at = self.assembly.text_at(TEXT).size or None
         delta = completion.message_in(choice, "delta", "text")

@@ -20,7 +20,7 @@ from rungwise.adapters.wires.unread import (
     GARBLED,
     MAY_HOLD_A_CALL,
     MIXED,
-    NUMBER,
+    ODD,
     TROUBLE,
     TWICE,
     UNREAD_PIECE,
@@ -214,8 +214,11 @@ class StreamDecoder(BodyDecoder):
             return
         if self.assembly.has_halves and is_garbled(data):
             self._doubts.why = GARBLED
-        if NUMBER.search(data):
-            self._doubts.why = UNREAD_PIECE
+        if odd := ODD.search(data):
+            if odd.lastgroup:
+                self._doubts.has_thoughts = True
+            else:
+                self._doubts.why = UNREAD_PIECE
         events = [value]
         if not is_error and not self.EVENTS.is_usual(value):
             events = self._events_in(value, data)
@@ -265,7 +268,7 @@ class StreamDecoder(BodyDecoder):
         if id == self._origin.id:
             self._origin.lasts = True
         elif id and isinstance(id, str) and not self._origin.says_nothing:
-            self._origin.take(id, self.assembly.letters_of_answer)
+            self._origin.take(id, self.assembly.letters_of_answer if self.started else 0)
             self._reader.forget()  # events like those under the earlier id would not be looked at
 
     def take_finish(self) -> None:

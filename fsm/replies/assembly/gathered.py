@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from os.path import commonprefix
 from typing import Final, Literal
 
 from attrs import define, field
@@ -55,6 +54,8 @@ DIFFERENT: Final = 4
 """Different pieces, each of them twice, that are none either."""
 SHORTEST: Final = 5
 """The fewest characters of a piece that the next one may revise."""
+SHORTEST_COPY: Final = 24
+"""The fewest characters of a piece that may be the text over again: `ENOUGH`, some left out."""
 NEARLY: Final = 0.75
 """The share of its words that makes a piece nearly a copy of the text, of five words at least."""
 MOST_LATE: Final = 64
@@ -153,7 +154,7 @@ class GatheredText:
         rest = self._ended() + self._announced[: self._again]
         self._again = 0
         self._text.write(rest)
-        if not self._late:
+        if self._first and not self._late:
             is_twice = self._is_again or self._is_opened_twice or self._is_said_twice()
             self.is_doubled = self.is_doubled or is_twice
         return rest
@@ -260,23 +261,23 @@ class GatheredText:
         if self._copy:  # the text goes on, so it was none
             new = self._copy + new
             self._copy = ""
-        elif self._is_copy(piece):
-            self._copy = piece
-            return ""
-        self._is_again = self._is_nearly_copy(piece)
+        elif len(piece) >= SHORTEST_COPY and self._is_as_long(piece):
+            if self._is_copy(piece):
+                self._copy = piece
+                return ""
+            self._is_again = self._is_nearly_copy(piece)
+            self._text.write(new)
+            return new
+        self._is_again = False
         self._text.write(new)
         return new
 
     def _is_copy(self, piece: str) -> bool:
-        if not self._is_as_long(piece):
-            return False
         text = self._text.getvalue()
         return piece == text or _tidied(piece) == _tidied(text)
 
     def _is_nearly_copy(self, piece: str) -> bool:
         """Tell whether a piece has most words of the text before it, such as one without marks."""
-        if not self._is_as_long(piece):
-            return False
         before = set(self._text.getvalue().split())
         words = piece.split()
         known = sum([word in before for word in words])
@@ -339,13 +340,13 @@ class GatheredText:
 
     def _is_revised(self, piece: str, latest: str) -> bool:
         """Tell whether a piece is the one before it and more, but for that one's end."""
-        if self.sends != "not known" or latest.endswith("\n") or len(latest) < SHORTEST:
+        size = len(latest)
+        if self.sends != "not known" or size < SHORTEST or latest[-1] == "\n":
             return False
-        same = len(commonprefix([piece, latest]))  # noqa: RUF071 (texts, no paths)
-        if len(piece) <= len(latest) or 2 * same < len(latest):
-            return False
-        self._growing += 1
-        return True
+        half = (size + 1) // 2
+        grows = piece[:half] == latest[:half] and len(piece) > size
+        self._growing += grows
+        return grows
 
     def _snapshot(self, piece: str, latest: str) -> str:
         """Return what is new in the piece that has shown that all of them are snapshots."""

@@ -211,6 +211,12 @@ LEFT = [
     "[THINK]Hm.[/THINK]They sleep.",
     "<|channel>thought\nHm.<channel|>They sleep.",
     "analysisHm.\nHm.assistantfinalThey sleep.",
+    "I look. [TOOL_CALLS]look[ARGS]{}",
+    "I look.\n<minimax:tool_call>look</minimax:tool_call>",
+    "functools[{}]",
+    "Hm, I think.[/THINK]They sleep.",
+    "Hm, I think.\u25c1/think\u25b7They sleep.",
+    "They sleep.<|im_end|>\n<|im_start|>user\nWhere?<|im_end|>",
 ]
 
 
@@ -234,11 +240,20 @@ def test_a_call_or_reasoning_in_the_words_of_a_model_is_no_answer(api: str, text
         "The tag <tool_call> begins a call.",
         "Analysis of the nest: it is final.",
         "[THINKING] is a word in brackets.",
+        "ChatML ends a turn so: `<|im_end|>\n<|im_start|>user`, and `[/THINK]` ends a thought.",
+        "Mistral writes [TOOL_CALLS] before a call.",
     ],
 )
 def test_an_answer_about_such_words_is_an_answer(text: str) -> None:
     came = read("openai", events_in("openai", ScriptedReply(text, chunk_size=7)))
     assert (came.text, event_of(came)) == (text, "answered")
+
+
+def test_a_text_of_interactions_that_is_marked_as_a_thought_is_no_answer() -> None:
+    events = events_in("interactions", ScriptedReply("The owl sleeps.", chunk_size=9))
+    at = with_text_at(events, "The owl s")
+    events[at] = events[at].replace(b'"The owl s"', b'"The owl s", "thought": true')
+    assert event_of(read("interactions", events)) == UNCLEAR
 
 
 def test_a_cut_that_stands_in_an_earlier_line_counts() -> None:
