@@ -77,7 +77,7 @@ LEFT_IN_TEXT: Final = re.compile(
     r"|functools\[|to=functions\.|commentary to=functions\."
     r")"
     r"|\A[^`]*(?:"
-    r"\u25c1/think\u25b7|\[/THINK\]|<\|END_THINKING\|>|<\|start\|>assistant<\|channel\|>final"
+    r"\u25c1/think\u25b7|\[/THINK\]|<\|END_THINKING\|>"
     r"|<\|(?:im_end|eot_id)\|>\s*<\|(?:im_start|start_header_id)\|>"
     r")"
     r"|(?:"

@@ -355,7 +355,8 @@ class ChatDecoder(StreamDecoder):
         """Take a delta, or a message where there is none."""
         if not self._doubts.is_own:
             self._doubts.take_role(completion.role_in(choice))
-        if self._has_bare and self._begun_again_at is None and completion.role_in(choice):
+        is_watched = self._has_bare and self._begun_again_at is None and "message" not in choice
+        if is_watched and completion.role_in(choice):
             self.assembly.flush()
             self._begun_again_at = self.assembly.text_at(TEXT).size or None
         delta = completion.message_in(choice, "delta", "text")
