@@ -57,7 +57,9 @@ SHORTEST: Final = 5
 SHORTEST_COPY: Final = 24
 """The fewest characters of a piece that may be the text over again: `ENOUGH`, some left out."""
 NEARLY: Final = 0.75
-"""The share of its words that makes a piece nearly a copy of the text, of five words at least."""
+"""The share of its words that makes a piece nearly a copy of the text."""
+FEWEST: Final = 5
+"""The fewest words of such a piece."""
 MOST_LATE: Final = 64
 """The most pieces behind a whole text that are looked for in it."""
 MOST_HELD: Final = 64
@@ -155,7 +157,7 @@ class GatheredText:
         self._again = 0
         self._text.write(rest)
         if self._first and not self._late:
-            is_twice = self._is_again or self._is_opened_twice or self._is_said_twice()
+            is_twice = self._is_again or self._is_opened_twice or self._has_equal_halves()
             self.is_doubled = self.is_doubled or is_twice
         return rest
 
@@ -183,7 +185,7 @@ class GatheredText:
         self._text.write(new)
         return new
 
-    def _is_said_twice(self) -> bool:
+    def _has_equal_halves(self) -> bool:
         """Tell whether the text is another one twice, which came in pieces and repeats nothing."""
         middle, is_odd = divmod(self.size, 2)
         if is_odd or middle < ENOUGH or self._first > middle:
@@ -258,6 +260,7 @@ class GatheredText:
     def _added(self, piece: str) -> str:
         """Take one piece, and return what may be handed out."""
         new = self._new_in(piece)
+        self._is_again = False
         if self._copy:  # the text goes on, so it was none
             new = self._copy + new
             self._copy = ""
@@ -266,9 +269,6 @@ class GatheredText:
                 self._copy = piece
                 return ""
             self._is_again = self._is_nearly_copy(piece)
-            self._text.write(new)
-            return new
-        self._is_again = False
         self._text.write(new)
         return new
 
@@ -281,7 +281,7 @@ class GatheredText:
         before = set(self._text.getvalue().split())
         words = piece.split()
         known = sum([word in before for word in words])
-        return len(words) >= SHORTEST and known >= NEARLY * len(words)
+        return len(words) >= FEWEST and known >= NEARLY * len(words)
 
     def _is_as_long(self, piece: str) -> bool:
         """Tell whether a piece is about as long as the text before it, which came in several."""
